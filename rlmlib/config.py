@@ -1,0 +1,268 @@
+"""Every knob of a run, typed, in one place. The descriptions are the manual.
+
+A params file is YAML. It may leave out what it does not change. An unknown key, a
+wrong type or a YAML 1.1 trap (`1e-5` is a string, `on` a boolean, `1:30` the number
+90, a key given twice) is refused with the key's full name before anything starts.
+"""
+
+import difflib
+import json
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from .errors import ConfigError
+
+PositiveInt = Annotated[int, Field(ge=1)]
+PositiveFloat = Annotated[float, Field(gt=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Lora(_Section):
+    """Low-rank adapter on the policy (PEFT)."""
+
+    rank: PositiveInt = Field(16, description="rank of the adapter")
+    alpha: PositiveInt = Field(32, description="scale numerator; the update is scaled by alpha / rank")
+    dropout: Share = Field(0.0, description="adapter dropout; the study uses 0")
+    targets: list[str] = Field(
+        ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"],
+        description="names of the linear layers that get an adapter",
+    )
+
+
+class Policy(_Section):
+    """The root model: which weights, who trains them, who samples from them."""
+
+    model: str = Field("tiny", description="'tiny' (shipped with the package) or a transformers model name or folder")
+    trainer: Literal["peft", "unsloth"] = Field("peft", description="engine of the gradient step")
+    sampler: Literal["torch", "vllm"] = Field("torch", description="engine that generates rollouts")
+    threads: PositiveInt = Field(2, description="CPU threads of torch; more threads than free cores is far slower")
+    lora: Lora = Lora()
+
+
+class Sampling(_Section):
+    """How the policy is sampled, in training and in evaluation alike."""
+
+    temperature: PositiveFloat = Field(0.7, description="logits are divided by it; log-probs are taken after that")
+    max_turn_tokens: PositiveInt = Field(128, description="tokens of one reply")
+    max_sequence_tokens: PositiveInt = Field(1024, description="prompt and replies of one conversation")
+
+
+class Harness(_Section):
+    """Limits of one rollout."""
+
+    prompts: Literal["compact", "full"] = Field("compact", description="wording of the messages; compact suits tiny")
+    depth: Literal[1] = Field(1, description="1: leaf calls only, rlm_query falls back to llm_query")
+    max_turns: PositiveInt = Field(6, description="turns before the forced-finalise message")
+    max_subcalls: Annotated[int, Field(ge=0)] = Field(50, description="leaf calls of a rollout, shared by all its turns")
+    max_batch: PositiveInt = Field(50, description="prompts of one llm_query_batched call")
+    output_chars: PositiveInt = Field(160, description="characters of a block's output that the model is shown")
+    block_timeout_s: PositiveFloat = Field(10.0, description="seconds of one code block, waiting for leaves not counted")
+    leaf_timeout_s: PositiveFloat = Field(300.0, description="seconds that one block may wait for its leaf calls in all")
+    rollout_timeout_s: PositiveFloat = Field(400.0, description="seconds of REPL and leaf work of a whole rollout")
+    final_beside_code: Literal["accept", "ignore"] = Field(
+        "accept", description="a FINAL in the same reply as code: taken after the code ran, or ignored"
+    )
+    memory_mb: PositiveInt = Field(1024, description="address space of a REPL process")
+
+
+class Leaf(_Section):
+    """The model behind llm_query."""
+
+    engine: Literal["lexical", "gemini"] = Field("lexical", description="'lexical' is an offline stand-in, not a language model")
+    model: str = Field("lexical-stand-in", description="model name for engines that have several")
+    thinking: Literal["none", "low", "medium", "high"] = Field("none", description="thinking level, where the model has one")
+    temperature: Annotated[float, Field(ge=0)] = Field(0.0, description="leaf sampling temperature")
+    max_tokens: PositiveInt = Field(64, description="tokens of one leaf reply")
+    window_tokens: PositiveInt = Field(2400, description="leaf window; a prompt over 0.85 of it is refused with an error text")
+    concurrency: PositiveInt = Field(8, description="leaf calls in flight at once")
+
+
+class Tasks(_Section):
+    """The training mixture and the lengths of its contexts."""
+
+    aggregation: Share = Field(0.35, description="share of aggregation questions")
+    research: Share = Field(0.40, description="share of research questions")
+    coding: Share = Field(0.25, description="share of coding questions")
+    hidden_labels: Share = Field(0.5, description="share of aggregation questions whose records do not show their label")
+    two_hop: Share = Field(0.3, description="share of research questions that need two pages")
+    min_chars: PositiveInt = Field(5_000, description="shortest context, characters")
+    max_chars: PositiveInt = Field(200_000, description="longest context, characters; lengths are log-uniform")
+    pool: PositiveInt = Field(512, description="distinct training questions")
+
+    @model_validator(mode="after")
+    def _check(self):
+        total = self.aggregation + self.research + self.coding
+        if abs(total - 1) > 1e-6:
+            raise ValueError(f"aggregation + research + coding must be 1, not {total:g}")
+        if self.min_chars > self.max_chars:
+            raise ValueError(f"min_chars {self.min_chars} is over max_chars {self.max_chars}")
+        return self
+
+
+class Reward(_Section):
+    """The study's reward; see rlmlib.scoring.reward for the formulas."""
+
+    scope: Literal["all_rollouts", "correct_only"] = Field("all_rollouts", description="who pays for cost")
+    beta_max: Annotated[float, Field(ge=0)] = Field(0.15, description="largest cost penalty; 0 trains without cost pressure")
+    gamma: PositiveFloat = Field(1.0, description="curvature of beta over the group solve rate")
+    p0: Annotated[float, Field(ge=0, lt=1)] = Field(0.25, description="solve rate up to which cost is free")
+    forced_penalty: Share = Field(0.25, description="taken from a right answer that came only after forced finalise")
+    cost_basis: Literal["total", "leaf"] = Field("total", description="tokens that count as cost: all model calls, or leaves only")
+
+
+class Training(_Section):
+    """One GRPO run."""
+
+    steps: PositiveInt = Field(60, description="optimiser steps")
+    prompts_per_step: PositiveInt = Field(16, description="accepted groups of a step")
+    rollouts_per_prompt: Annotated[int, Field(ge=2)] = Field(4, description="rollouts of a group")
+    lr: PositiveFloat = Field(1e-3, description="AdamW learning rate, constant")
+    beta1: Share = Field(0.9, description="AdamW beta 1")
+    beta2: Share = Field(0.999, description="AdamW beta 2")
+    weight_decay: Annotated[float, Field(ge=0)] = Field(0.0, description="AdamW weight decay")
+    grad_clip: PositiveFloat = Field(1.0, description="gradient norm is clipped to it")
+    drop_threshold: PositiveFloat = Field(0.2, description="a token whose probability moved by more is dropped from the policy term")
+    kl_tau: Annotated[float, Field(ge=0)] = Field(1e-3, description="weight of the squared log-ratio")
+    keep_all_right: bool = Field(False, description="train on all-right groups (their only signal is cost); the write-up drops them")
+    sideline_steps: Annotated[int, Field(ge=0)] = Field(5, description="steps that an all-wrong prompt is set aside")
+    max_waves: PositiveInt = Field(20, description="sampling waves of a step before it ends for lack of signal")
+    micro_batch_tokens: PositiveInt = Field(8192, description="padded tokens of one forward and backward pass")
+    checkpoint_every: PositiveInt = Field(1, description="steps between checkpoints")
+    keep_last: PositiveInt = Field(2, description="checkpoints kept; the final one always is")
+
+
+class Evaluation(_Section):
+    """What a checkpoint is measured on. Held-out: names and templates never seen in training."""
+
+    heldout_examples: PositiveInt = Field(120, description="questions with unseen names and unseen templates: the headline")
+    seen_examples: Annotated[int, Field(ge=0)] = Field(60, description="new questions from the training names and templates")
+    rollouts_per_example: PositiveInt = Field(4, description="n of the unbiased pass@k")
+    batch: PositiveInt = Field(64, description="rollouts at once")
+    bootstrap: PositiveInt = Field(10_000, description="resamples of the examples for the 95 % intervals")
+
+
+class Params(_Section):
+    """A whole params file."""
+
+    name: str = Field(description="name of the preset")
+    seed: Annotated[int, Field(ge=0)] = Field(42, description="seed of everything random")
+    policy: Policy = Policy()
+    sampling: Sampling = Sampling()
+    harness: Harness = Harness()
+    leaf: Leaf = Leaf()
+    tasks: Tasks = Tasks()
+    reward: Reward = Reward()
+    training: Training = Training()
+    evaluation: Evaluation = Evaluation()
+
+    @model_validator(mode="after")
+    def _check(self):
+        if self.sampling.max_turn_tokens >= self.sampling.max_sequence_tokens:
+            raise ValueError("sampling.max_turn_tokens must be under sampling.max_sequence_tokens")
+        return self
+
+
+class _Loader(yaml.SafeLoader):
+    """SafeLoader that refuses a key given twice (PyYAML keeps the last one silently)."""
+
+
+def _mapping_without_duplicates(loader, node, deep=False):
+    seen = set()
+    for key_node, _ in node.value:
+        key = loader.construct_object(key_node, deep=True)
+        if key in seen:
+            raise ConfigError(f"line {key_node.start_mark.line + 1}: the key '{key}' is given twice; keep one")
+        seen.add(key)
+    return yaml.SafeLoader.construct_mapping(loader, node, deep=deep)
+
+
+def _sexagesimal(loader, node):
+    if ":" in node.value:
+        raise ConfigError(
+            f"line {node.start_mark.line + 1}: {node.value} is base 60 to YAML 1.1; write the plain number or quote it"
+        )
+    return yaml.SafeLoader.construct_yaml_int(loader, node)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:map", lambda loader, node: _mapping_without_duplicates(loader, node, True))
+_Loader.add_constructor("tag:yaml.org,2002:int", _sexagesimal)
+
+_NUMBER_STRING = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
+
+
+def _known_keys(location: tuple) -> list[str]:
+    model = Params
+    for part in location[:-1]:
+        annotation = model.model_fields[part].annotation if part in model.model_fields else None
+        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            return []
+        model = annotation
+    return list(model.model_fields)
+
+
+def _explain(error: dict) -> str:
+    location = error["loc"]
+    key = ".".join(str(part) for part in location) or "the file"
+    value = error.get("input")
+    if error["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(str(location[-1]), _known_keys(location), n=1)
+        return f"{key}: no such parameter" + (f"; did you mean '{near[0]}'?" if near else "")
+    if error["type"] == "missing":
+        return f"{key}: is required"
+    if isinstance(value, str) and _NUMBER_STRING.fullmatch(value):
+        return f"{key}: '{value}' is a string to YAML 1.1; write {float(value)!r} with a dot, such as 1.0e-5"
+    if isinstance(value, bool) and error["type"] != "bool_type":
+        return f"{key}: {value} came from a bare on/off/yes/no, which YAML 1.1 reads as a boolean; quote it ({error['msg'].lower()})"
+    shown = "" if isinstance(value, dict | list | BaseModel) else f", got {value!r}"
+    message = error["msg"].removeprefix("Value error, ")
+    return f"{key}: {message[0].lower() + message[1:]}{shown}"
+
+
+def validate(values: dict, source: str = "params") -> Params:
+    """Build Params from a nested dict. Raises ConfigError that names each bad key."""
+    if not isinstance(values, dict):
+        raise ConfigError(f"{source}: expected 'key: value' lines, found {type(values).__name__}")
+    try:
+        return Params.model_validate(values)
+    except ValidationError as error:
+        problems = "; ".join(_explain(e) for e in error.errors())
+        raise ConfigError(f"{source}: {problems}") from None
+
+
+def load(path: str | Path, overrides: dict | None = None) -> Params:
+    """Read a params file; `overrides` maps dotted keys to values, e.g. {"training.lr": 1e-4}."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror}); the presets are in params/") from None
+    try:
+        values = yaml.load(text, Loader=_Loader)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    except yaml.YAMLError as error:
+        problem = " ".join(str(error).split())
+        raise ConfigError(f"{path}: is not valid YAML: {problem}") from None
+    return validate(override(values or {}, overrides or {}, str(path)), str(path))
+
+
+def override(values: dict, overrides: dict, source: str = "params") -> dict:
+    """A copy of a nested dict with dotted keys replaced."""
+    values = json.loads(json.dumps(values))
+    for dotted, value in overrides.items():
+        *sections, last = dotted.split(".")
+        target = values
+        for section in sections:
+            target = target.setdefault(section, {})
+            if not isinstance(target, dict):
+                raise ConfigError(f"{source}: {dotted}: '{section}' is a value, not a section")
+        target[last] = value
+    return values

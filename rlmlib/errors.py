@@ -1,0 +1,29 @@
+"""The errors a user can meet. Each message is one line that says what to do next.
+
+A bad rollout is data, not a crash: what a model does wrong is recorded in the
+rollout and never raised. These errors are for what stops a run.
+"""
+
+
+class RlmError(Exception):
+    """Base of every error that a command line prints as one line, without a traceback."""
+
+
+class ConfigError(RlmError):
+    """A parameter is unknown, of the wrong type, or does not fit another one."""
+
+
+class RunError(RlmError):
+    """A run directory cannot be read, written, locked or resumed."""
+
+
+class CheckpointError(RunError):
+    """A checkpoint is incomplete or its bytes are not those that were written."""
+
+
+class TrainingError(RlmError):
+    """Training cannot go on: no learning signal, or a diverging policy."""
+
+
+class InfrastructureError(RlmError):
+    """A worker, leaf or sampler failed. Never counted as a wrong answer."""

@@ -1,0 +1,63 @@
+"""What the model is told, as data. `full` is for language models, `compact` for the tiny policy.
+
+Both sets fill the same places, so the turn loop does not know which one it uses.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class PromptSet:
+    """Templates. Places: {kind} {chars} {question} {output} {left} {turn}."""
+
+    system: str
+    start: str
+    observation: str
+    block_output: str
+    no_code: str
+    finalise: str
+
+
+COMPACT = PromptSet(
+    system="rlm",
+    start="{kind} {chars}\n{question}",
+    observation="{output}\n[{left} left]\n{question}",
+    block_output="{output}",
+    no_code="no code",
+    finalise="FINAL now\n{question}",
+)
+
+FULL = PromptSet(
+    system="""You answer a question about a text that is too long to read at once. The text is held in the
+variable `context` of a Python session that keeps its state between your turns. Be the conductor, not the reader.
+
+To run code, write a fenced block tagged repl. You then see what it printed, cut to a few thousand characters.
+The session offers
+- context: the text
+- llm_query(prompt): one call of a cheaper language model; it sees only the prompt you pass
+- llm_query_batched(prompts): the same for a list, in parallel; answers come back in order
+- rlm_query(prompt), rlm_query_batched(prompts): a call that may itself work over a long prompt
+- SHOW_VARS(): the names you have defined
+- FINAL(value), FINAL_VAR("name"): give the answer and stop
+
+How to work
+1. Look at the shape of the context first; then write one block and observe its result.
+2. Narrow down with code (search, split, count). Pass only short, relevant excerpts to llm_query, and ask for
+   evidence or NOT_FOUND. Calls are limited and cost tokens.
+3. Check what came back. Three to five turns are normal.
+4. End with FINAL(answer) or FINAL_VAR(name) on a line of its own, outside any block. The answer is short: a name,
+   a number, a label, a date, a path.""",
+    start="""The variable `context` is a {kind} of {chars} characters.
+
+Question: {question}""",
+    observation="""{output}
+
+Subcalls left: {left}. Question, again: {question}""",
+    block_output="Output:\n{output}",
+    no_code="There was neither a repl block nor FINAL(...) in that reply. Write one of the two.",
+    finalise="""No turns are left. Reply with the final answer alone, as FINAL(answer) or FINAL_VAR(name).
+
+Question: {question}""",
+)
+
+PROMPT_SETS = {"compact": COMPACT, "full": FULL}

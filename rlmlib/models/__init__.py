@@ -1,0 +1,1 @@
+"""Where text comes from: one small file per engine behind the protocols in base.py."""

@@ -1,0 +1,252 @@
+"""The run directory: the interface between notebooks, training, evaluation and the report.
+
+    params.json       resolved parameters          env.json        versions, hardware, revision
+    status.json       state, reason, heartbeat     progress.json   phase, done, total, eta
+    metrics.jsonl     one row a training step      rollouts/step_N.jsonl   every rollout of a step
+    contexts/HASH.txt each context once            checkpoints/step_N/     see training.checkpoint
+    eval/LABEL/       rollouts.jsonl summary.json  figures/ notebooks/ report.html summary.json
+
+Writes are atomic (a temporary file, then a rename) or whole appended lines. A lock keeps
+two processes from working in one directory.
+"""
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from . import config
+from .errors import RunError
+
+LOCK_WAIT_S = 20.0
+
+
+@contextlib.contextmanager
+def writing(path: Path):
+    """Turn a failing write into one line that says what to do; what was finished before stays."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise RunError(f"{path}: the disk is full; free some space and run again, it goes on from the last step") from None
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
+            raise RunError(f"{path}: cannot be written ({error.strerror}); make it writable or name another folder") from None
+        raise
+
+
+def write_text(path: Path, text: str):
+    """Replace a file atomically."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with writing(path):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with open(temporary, "w", encoding="utf-8", errors="surrogatepass") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise
+
+
+def write_json(path: Path, value):
+    write_text(path, json.dumps(value, indent=1, ensure_ascii=True) + "\n")
+
+
+def append_jsonl(path: Path, rows: Iterable[dict]):
+    """Append whole lines in one write, then sync."""
+    body = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        start = path.stat().st_size if path.exists() else 0
+        try:
+            with open(path, "ab") as file:
+                file.write(body)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            with contextlib.suppress(OSError):  # no half line stays behind
+                os.truncate(path, start)
+            raise
+
+
+def read_jsonl(path: Path) -> list[dict]:
+    """All complete rows; a last line cut by a crash is left out."""
+    if not path.exists():
+        return []
+    rows = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            rows.append(json.loads(line))
+        except ValueError:
+            break
+    return rows
+
+
+def rewrite_jsonl(path: Path, rows: Iterable[dict]):
+    write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
+
+
+class RunDir:
+    """One run. `open_run` makes or resumes it."""
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+
+    def __truediv__(self, name: str) -> Path:
+        return self.path / name
+
+    @property
+    def params(self) -> config.Params:
+        try:
+            values = json.loads((self / "params.json").read_text())
+        except (OSError, ValueError) as error:
+            raise RunError(f"{self.path}: not a run directory ({error}); train or evaluate into it first") from None
+        return config.validate(values, str(self / "params.json"))
+
+    @property
+    def metrics(self) -> list[dict]:
+        return read_jsonl(self / "metrics.jsonl")
+
+    @property
+    def status(self) -> dict:
+        return _read_json(self / "status.json")
+
+    def set_status(self, state: str, reason: str = ""):
+        """state: queued, running, done, failed, timeout or lost."""
+        write_json(self / "status.json", {"state": state, "reason": reason, "heartbeat": time.time()})
+
+    def store_context(self, context: str) -> str:
+        """Keep a context once; returns its name (first 16 hex digits of its sha256)."""
+        name = hashlib.sha256(context.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        path = self / f"contexts/{name}.txt"
+        if not path.exists():
+            write_text(path, context)
+        return name
+
+    @contextlib.contextmanager
+    def lock(self, wait_s: float = LOCK_WAIT_S) -> Iterator[None]:
+        """Hold the directory for this process. A lock dies with its holder, however it ends."""
+        path = self / ".lock"
+        with writing(path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            file = open(path, "a+")  # noqa: SIM115 - held until the end of the block
+        deadline = time.monotonic() + wait_s
+        try:
+            while True:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > deadline:
+                        file.seek(0)
+                        holder = file.read().strip() or "unknown"
+                        raise RunError(f"{self.path}: process {holder} is working here; wait for it or end it first") from None
+                    time.sleep(0.2)
+            file.seek(0)
+            file.truncate()
+            file.write(str(os.getpid()))
+            file.flush()
+            yield
+        finally:
+            file.close()
+
+
+def _read_json(path: Path) -> dict:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+
+
+def open_run(path: str | Path, params: config.Params, fresh: bool = False) -> RunDir:
+    """A run directory for these parameters: new, or the same run to go on with.
+
+    Raises RunError when the directory holds a run with other parameters, or cannot be written.
+    """
+    run = RunDir(path)
+    if fresh and run.path.exists():
+        _clear(run)
+    with writing(run.path):
+        run.path.mkdir(parents=True, exist_ok=True)
+    values = params.model_dump()
+    there = _read_json(run / "params.json")
+    if there and there != values:
+        changed = ", ".join(sorted(_changed(there, values)))
+        raise RunError(f"{run.path}: holds a run with other parameters ({changed}); choose another folder or start over (FRESH=1)")
+    if not there:
+        write_json(run / "params.json", values)
+        write_json(run / "env.json", environment())
+    return run
+
+
+def _clear(run: RunDir):
+    """Delete a run directory, but nothing that does not look like one."""
+    if any(run.path.iterdir()) and not (run / "params.json").exists():
+        raise RunError(f"{run.path}: is not empty and holds no run; nothing was deleted, choose another folder")
+    with run.lock(), writing(run.path):
+        for entry in run.path.iterdir():
+            if entry.name != ".lock":
+                shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+
+
+def _changed(old: dict, new: dict, prefix: str = "") -> Iterator[str]:
+    for key in old.keys() | new.keys():
+        before, after = old.get(key), new.get(key)
+        if isinstance(before, dict) and isinstance(after, dict):
+            yield from _changed(before, after, f"{prefix}{key}.")
+        elif before != after:
+            yield f"{prefix}{key}"
+
+
+def environment() -> dict:
+    """Versions, hardware and revision, for env.json and the report."""
+    from importlib import metadata
+
+    versions = {}
+    for package in ("torch", "transformers", "peft", "tokenizers", "numpy", "papermill", "plotly"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions[package] = metadata.version(package)
+    return {
+        "python": sys.version.split()[0],
+        "platform": platform.platform(),
+        "machine": platform.machine(),
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "revision": _revision(),
+        "packages": versions,
+    }
+
+
+def _processor() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor()
+
+
+def _revision() -> str:
+    """Commit of the code, with a mark when the working tree differs from it."""
+    try:
+        result = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=12"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            timeout=10,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    return result.stdout.strip() or "unknown"

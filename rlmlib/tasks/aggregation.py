@@ -1,0 +1,84 @@
+"""Aggregation: questions on the statistics of many dated records, labels shown or hidden.
+
+After the study's family. With the label shown code alone can answer; hidden, somebody
+must read the text of the records that matter.
+"""
+
+import random
+from collections import Counter
+
+from . import names
+from .base import Example, Split, Templates, log_uniform
+
+TOPICS = {
+    "sport": ("goalkeeper|striker|marathon|referee|stadium", "won the cup|missed the penalty|trained all night|broke the record"),
+    "food": ("cook|bakery|soup|cheese|recipe", "needs more salt|smells of thyme|is served warm|burned in the oven"),
+    "weather": ("storm|fog|sunshine|drizzle|frost", "covered the valley|will last until noon|came from the sea|surprised us all"),
+    "music": ("violin|chorus|melody|drummer|orchestra", "was out of tune|opened the evening|played the encore|moved the hall"),
+    "travel": ("train|passport|luggage|hostel|ferry", "was delayed again|got lost at the border|is booked for May|left without us"),
+    "money": ("loan|tax|invoice|bank|salary", "is due on Friday|rose by a tenth|was paid twice|cannot be refunded"),
+}
+
+QUESTIONS = {
+    "shown_count": Templates(
+        ("How many records have the label {l}?", "Count the records with the label {l}.", "What is the number of records with the label {l}?"),
+        ("With the label {l}, how many records are there?",),
+    ),
+    "shown_most": Templates(
+        ("Which label is the most frequent?", "What is the most common label?", "Which label do most records have?"),
+        ("Name the most frequent label of all records.",),
+    ),
+    "shown_user": Templates(
+        ("How many records of {u} have the label {l}?", "Count the records of {u} with the label {l}."),
+        ("What is the number of records with the label {l} of {u}?",),
+    ),
+    "hidden_user": Templates(
+        ("How many records of {u} are about {l}?", "Count the records of {u} about {l}.", "What is the number of records about {l} of {u}?"),
+        ("About {l}, how many records did {u} write?",),
+    ),
+    "hidden_topic": Templates(
+        ("What topic does {u} write about most?", "Which topic is the most frequent for {u}?"),
+        ("Name the topic that {u} writes about most.",),
+    ),
+}
+
+
+def _text(rng: random.Random, topic: str) -> str:
+    nouns, ends = TOPICS[topic]
+    return f"the {rng.choice(nouns.split('|'))} {rng.choice(ends.split('|'))}"
+
+
+def make(rng: random.Random, split: Split, chars: tuple[int, int], hidden_share: float) -> Example:
+    """One question with its records, one a line. The answer is never tied and never 0."""
+    hidden = rng.random() < hidden_share
+    while True:
+        records, used = [], set()
+        target, size = log_uniform(rng, *chars), 0
+        users = [names.user(rng, split == "heldout", used) for _ in range(min(1200, max(6, target // 500)))]
+        weights = [rng.uniform(1, 3) for _ in TOPICS]
+        while size < target:
+            topic = rng.choices(list(TOPICS), weights)[0]
+            date = f"20{rng.randint(18, 25)}-{rng.randint(1, 12):02d}-{rng.randint(1, 28):02d}"
+            user = rng.choice(users)
+            line = f"{date} | {user} | {_text(rng, topic)}" + ("" if hidden else f" | {topic}")
+            records.append((line, user, topic))
+            size += len(line) + 1
+        question = _question(rng, split, records, hidden)
+        if question:
+            task, text, answer = question
+            return Example("", "aggregation", task, split, text, "\n".join(line for line, _, _ in records), answer)
+
+
+def _question(rng, split, records, hidden) -> tuple[str, str, str] | None:
+    task = rng.choice(("hidden_user", "hidden_topic") if hidden else ("shown_count", "shown_most", "shown_user"))
+    user = rng.choice(records)[1]
+    counts = Counter(topic for _, who, topic in records if task in ("shown_count", "shown_most") or who == user)
+    ranked = counts.most_common(2)
+    if task in ("shown_most", "hidden_topic"):
+        if len(ranked) < 2 or ranked[0][1] == ranked[1][1]:
+            return None
+        label, answer = "", ranked[0][0]
+    else:
+        label = rng.choice(sorted(counts))
+        answer = str(counts[label])
+    return task, QUESTIONS[task].pick(rng, split).format(u=user, l=label), answer

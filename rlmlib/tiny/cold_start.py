@@ -1,0 +1,169 @@
+"""Makes the tiny policy from nothing: tokenizer, copying, then behaviour cloning of scripts.
+
+1. Demonstrations: scripted strategies played through the real harness on training tasks.
+2. Tokenizer: byte-level BPE on them.
+3. Copying: questions, most of them word salad, are copied into code. It is what makes
+   a small model write the right name, also one that it has never seen.
+4. Cloning: next-token loss on the replies; the copied strings weigh more.
+"""
+
+import math
+import random
+import string
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+
+from ..config import Params
+from ..models.base import Message
+from ..models.chat import TinyChat
+from ..tasks.mixture import example
+from . import model as tiny_model
+from . import tokenizer as tiny_tokenizer
+from .demonstrations import Demonstration, play
+from .scripts import key_of
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How long and how fast. The shipped weights come from the defaults."""
+
+    demonstrations: int = 8000
+    copy_steps: int = 240
+    clone_epochs: int = 2
+    copy_lr: float = 3e-3
+    clone_lr: float = 2.5e-3
+    batch_tokens: int = 6144
+    copied_weight: float = 3.0
+    seed: int = 1
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Token ids [T] and the loss weight of predicting each of them [T] (0: not predicted)."""
+
+    ids: list[int]
+    weights: list[float]
+
+
+def cold_start(params: Params, recipe: Recipe = Recipe(), log: Callable[[str], None] = print):
+    """(model, tokenizer), trained from nothing."""
+    torch.set_num_threads(params.policy.threads)
+    began = time.monotonic()
+    tell = lambda text: log(f"[{time.monotonic() - began:5.0f} s] {text}")  # noqa: E731
+    demonstrations = play(params, recipe.demonstrations, recipe.seed)
+    tell(f"{len(demonstrations)} demonstrations played")
+    tokenizer = tiny_tokenizer.train(text for d in demonstrations for _, text in d.conversation)
+    chat = TinyChat(tokenizer)
+    model = tiny_model.build(tokenizer.get_vocab_size(), recipe.seed)
+    rng = random.Random(recipe.seed)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.copy_lr, betas=(0.9, 0.98), weight_decay=0.01)
+    for step in range(recipe.copy_steps):
+        batch = [copy_sample(params, chat, rng, recipe.seed) for _ in range(64)]
+        _set_lr(optimizer, recipe.copy_lr * min(1, (step + 1) / 20))
+        loss = _train_step(model, optimizer, batch, chat.pad_id)
+        if step % 40 == 39:
+            tell(f"copying {step + 1}/{recipe.copy_steps} loss {loss:.3f}")
+    samples = [s for d in demonstrations if len((s := clone_sample(chat, d, recipe)).ids) <= params.sampling.max_sequence_tokens]
+    tell(f"{sum(len(s.ids) for s in samples)} tokens to clone")
+    batches = [b for _ in range(recipe.clone_epochs) for b in _batches(samples, recipe.batch_tokens, rng)]
+    for step, batch in enumerate(batches):
+        done = step / len(batches)
+        _set_lr(optimizer, recipe.clone_lr * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * done))))
+        loss = _train_step(model, optimizer, batch, chat.pad_id)
+        if step % 50 == 49 or step + 1 == len(batches):
+            tell(f"cloning {step + 1}/{len(batches)} loss {loss:.3f}")
+    return model.eval(), tokenizer
+
+
+def clone_sample(chat: TinyChat, demonstration: Demonstration, recipe: Recipe) -> Sample:
+    """A conversation as the sampler would have built it, with a loss on the replies."""
+    ids, weights, pending = [], [], []
+    for role, text in demonstration.conversation:
+        if role != "assistant":
+            pending.append(Message(role, text))
+            continue
+        prompt = chat.prompt_ids(pending)
+        reply, reply_weights = weighted_ids(chat, text, demonstration.copied, recipe.copied_weight)
+        ids += [*prompt, *reply, chat.end_id]
+        weights += [0.0] * len(prompt) + reply_weights + [1.0]
+        pending = []
+    return Sample(ids, weights)
+
+
+def weighted_ids(chat: TinyChat, text: str, copied: tuple[str, ...], weight: float) -> tuple[list[int], list[float]]:
+    """Ids of a reply and their loss weights: `weight` inside strings copied from the question, else 1."""
+    encoding = chat.tokenizer.encode(text, add_special_tokens=False)
+    spans = []
+    for wanted in filter(None, copied):
+        start = text.find(f'"{wanted}"')
+        if start >= 0:
+            spans.append((start + 1, start + 1 + len(wanted)))
+    inside = [any(a <= begin and end <= b for a, b in spans) for begin, end in encoding.offsets]
+    return encoding.ids, [weight if i else 1.0 for i in inside]
+
+
+def copy_sample(params: Params, chat: TinyChat, rng: random.Random, seed: int) -> Sample:
+    """A question and its copy as code; two in three are word salad."""
+    if rng.random() < 1 / 3:
+        task = example(params.tasks.model_copy(update={"max_chars": 6000}), "train", rng.randrange(10**9), seed)
+        question, key = task.question, key_of(task)
+    else:
+        question, key = _salad(rng)
+    prompt = chat.prompt_ids([Message("system", "rlm"), Message("user", f"str {rng.randint(5000, 200000)}\n{question}")])
+    text = f'```repl\nq = "{question}"\nk = "{key}"\n'
+    reply, weights = weighted_ids(chat, text, (question, key), 1.0)
+    return Sample(prompt + reply, [0.0] * len(prompt) + weights)
+
+
+def _salad(rng: random.Random) -> tuple[str, str]:
+    def word():
+        letters = "".join(rng.choices(string.ascii_lowercase, k=rng.randint(1, 7)))
+        return rng.choice((letters, letters.title(), str(rng.randrange(10000)), f"{letters}_{letters[::-1]}"))
+
+    words = [word() for _ in range(rng.randint(5, 10))]
+    place = rng.randrange(len(words))
+    key = rng.choice((f"`{word()}`", f"{word().title()} {word().title()}", f"user {rng.randrange(1000, 10000)}"))
+    question = " ".join([*words[:place], key, *words[place:]])
+    return question, key.strip("`")
+
+
+def _batches(samples: list[Sample], tokens: int, rng: random.Random) -> list[list[Sample]]:
+    """Batches of samples of like length, in random order, of at most `tokens` padded tokens."""
+    order = sorted(samples, key=lambda s: (len(s.ids) + rng.random() * 24))
+    batches, current = [], []
+    for sample in order:
+        if current and (len(current) + 1) * max(len(sample.ids), len(current[-1].ids)) > tokens:
+            batches.append(current)
+            current = []
+        current.append(sample)
+    batches.append(current)
+    rng.shuffle(batches)
+    return batches
+
+
+def _train_step(model, optimizer, batch: list[Sample], pad_id: int) -> float:
+    longest = max(len(s.ids) for s in batch)
+    ids = torch.full((len(batch), longest), pad_id)
+    weights = torch.zeros(len(batch), longest)
+    for row, sample in enumerate(batch):
+        ids[row, : len(sample.ids)] = torch.tensor(sample.ids)
+        weights[row, : len(sample.ids)] = torch.tensor(sample.weights)
+    hidden = model.model(input_ids=ids).last_hidden_state[:, :-1]
+    targets, weights = ids[:, 1:], weights[:, 1:]
+    chosen = weights > 0  # the head runs only where something is predicted
+    losses = F.cross_entropy(model.lm_head(hidden[chosen]), targets[chosen], reduction="none")
+    loss = (losses * weights[chosen]).sum() / weights.sum()
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    return loss.item()
+
+
+def _set_lr(optimizer, lr: float):
+    for group in optimizer.param_groups:
+        group["lr"] = lr

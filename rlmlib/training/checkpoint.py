@@ -1,0 +1,84 @@
+"""Checkpoints: adapter, optimiser, curriculum and counters of one step, written atomically.
+
+    checkpoints/step_N/   adapter_config.json adapter_model.safetensors (PEFT format)
+                          optimizer.pt  state.json  manifest.json (sha256 of each file)
+
+A folder appears whole or not at all: it is written beside and renamed.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+
+import torch
+
+from ..errors import CheckpointError
+from ..runs import RunDir, write_json, writing
+from .policy import Policy
+
+MANIFEST = "manifest.json"
+
+
+def save(run: RunDir, step: int, policy: Policy, optimizer, state: dict, keep_last: int):
+    """Write checkpoints/step_N and delete all but the newest `keep_last`."""
+    final = run / f"checkpoints/step_{step}"
+    temporary = run / f"checkpoints/.step_{step}.{os.getpid()}.tmp"
+    with writing(final):
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        try:
+            policy.save_adapter(temporary)
+            torch.save(optimizer.state_dict(), temporary / "optimizer.pt")
+            write_json(temporary / "state.json", {"step": step, **state})
+            write_json(temporary / MANIFEST, {f.name: _digest(f) for f in sorted(temporary.iterdir()) if f.is_file()})
+            shutil.rmtree(final, ignore_errors=True)
+            os.replace(temporary, final)
+        except (RuntimeError, Exception) as error:
+            shutil.rmtree(temporary, ignore_errors=True)
+            # torch and safetensors wrap "no space left" in errors of their own
+            if not isinstance(error, OSError) and re.search(r"no space|os error 28|enforce fail", str(error), re.IGNORECASE):
+                raise OSError(28, os.strerror(28), str(final)) from None
+            raise
+    for old in steps(run)[:-keep_last]:
+        shutil.rmtree(run / f"checkpoints/step_{old}", ignore_errors=True)
+
+
+def steps(run: RunDir) -> list[int]:
+    """Steps with a checkpoint, oldest first."""
+    folder = run / "checkpoints"
+    found = [re.fullmatch(r"step_(\d+)", p.name) for p in folder.iterdir()] if folder.is_dir() else []
+    return sorted(int(m[1]) for m in found if m)
+
+
+def verify(folder: Path) -> dict:
+    """The state of a checkpoint whose files are those that were written; else CheckpointError."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text())
+        wrong = [name for name, digest in manifest.items() if _digest(folder / name) != digest]
+        state = json.loads((folder / "state.json").read_text())
+    except (OSError, ValueError, AttributeError) as error:
+        raise CheckpointError(f"{folder}: corrupt checkpoint ({error}); {_advice(folder)}") from None
+    if wrong:
+        raise CheckpointError(f"{folder}: corrupt checkpoint ({', '.join(wrong)} changed since written); {_advice(folder)}")
+    return state
+
+
+def load(run: RunDir, step: int, policy: Policy, optimizer=None) -> dict:
+    """Restore a checkpoint into policy and optimiser; returns its state. Raises CheckpointError."""
+    folder = run / f"checkpoints/step_{step}"
+    state = verify(folder)
+    policy.load_adapter(folder)
+    if optimizer is not None:
+        optimizer.load_state_dict(torch.load(folder / "optimizer.pt", weights_only=True))
+    return state
+
+
+def _advice(folder: Path) -> str:
+    return f"delete {folder.name} to go on from the checkpoint before it, or start over (FRESH=1)"
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
