@@ -5,8 +5,8 @@ wrong type or a YAML 1.1 trap (`1e-5` is a string, `on` a boolean, `1:30` the nu
 90, a key given twice) is refused with the key's full name before anything starts.
 """
 
+import copy
 import difflib
-import json
 import re
 from pathlib import Path
 from typing import Annotated, Literal
@@ -189,11 +189,13 @@ def _sexagesimal(loader, node):
         raise ConfigError(
             f"line {node.start_mark.line + 1}: {node.value} is base 60 to YAML 1.1; write the plain number or quote it"
         )
-    return yaml.SafeLoader.construct_yaml_int(loader, node)
+    kind = "int" if node.tag.endswith("int") else "float"
+    return getattr(yaml.SafeLoader, f"construct_yaml_{kind}")(loader, node)
 
 
 _Loader.add_constructor("tag:yaml.org,2002:map", lambda loader, node: _mapping_without_duplicates(loader, node, True))
 _Loader.add_constructor("tag:yaml.org,2002:int", _sexagesimal)
+_Loader.add_constructor("tag:yaml.org,2002:float", _sexagesimal)
 
 _NUMBER_STRING = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 
@@ -233,7 +235,7 @@ def validate(values: dict, source: str = "params") -> Params:
     try:
         return Params.model_validate(values)
     except ValidationError as error:
-        problems = "; ".join(_explain(e) for e in error.errors())
+        problems = " ".join("; ".join(_explain(e) for e in error.errors()).split())
         raise ConfigError(f"{source}: {problems}") from None
 
 
@@ -244,11 +246,13 @@ def load(path: str | Path, overrides: dict | None = None) -> Params:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror}); the presets are in params/") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: is not UTF-8 text; save it as UTF-8") from None
     try:
         values = yaml.load(text, Loader=_Loader)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, TypeError, ValueError) as error:  # a list as a key, an impossible date
         problem = " ".join(str(error).split())
         raise ConfigError(f"{path}: is not valid YAML: {problem}") from None
     return validate(override(values or {}, overrides or {}, str(path)), str(path))
@@ -256,8 +260,8 @@ def load(path: str | Path, overrides: dict | None = None) -> Params:
 
 def override(values: dict, overrides: dict, source: str = "params") -> dict:
     """A copy of a nested dict with dotted keys replaced."""
-    values = json.loads(json.dumps(values))
-    for dotted, value in overrides.items():
+    values = copy.deepcopy(values)
+    for dotted, value in overrides.items() if isinstance(values, dict) else ():
         *sections, last = dotted.split(".")
         target = values
         for section in sections:

@@ -21,10 +21,10 @@ class PromptSet:
 COMPACT = PromptSet(
     system="rlm",
     start="{kind} {chars}\n{question}",
-    observation="{output}\n[{left} left]\n{question}",
+    observation="{output}\n[{left} left]",
     block_output="{output}",
     no_code="no code",
-    finalise="FINAL now\n{question}",
+    finalise="FINAL now",
 )
 
 FULL = PromptSet(

@@ -119,10 +119,12 @@ class Repl:
         while True:
             began = time.monotonic()
             try:
+                if left <= 0:
+                    raise TimeoutError  # or a loop of subcalls that are refused at once would never end
                 message = await asyncio.wait_for(self._receive(), left)
             except TimeoutError:
                 message = await self._interrupt()
-            left = max(0.01, left - (time.monotonic() - began))
+            left -= time.monotonic() - began
             if message.get("op") == "ask":
                 began = time.monotonic()
                 texts = await self._serve(ask, message, leaf_left)

@@ -17,6 +17,7 @@ import signal
 import socket
 import struct
 import sys
+import threading
 import traceback
 
 KEEP = 100_000  # characters of output kept at each end; the middle is only counted
@@ -57,6 +58,7 @@ class Final(BaseException):
 class Worker:
     def __init__(self, channel):
         self.channel = channel
+        self.pid, self.lock = os.getpid(), threading.Lock()
         self.running = False
         self.answer = None
         self.block = 0
@@ -65,6 +67,8 @@ class Worker:
     # --- channel
 
     def send(self, message):
+        if os.getpid() != self.pid:
+            os._exit(0)  # a copy that model code forked does not speak for the worker
         body = json.dumps(message).encode()
         self.channel.sendall(struct.pack(">I", len(body)) + body)
 
@@ -87,8 +91,9 @@ class Worker:
     def ask(self, op, prompts):
         if not all(isinstance(p, str) for p in prompts):
             raise TypeError("every prompt must be a str")
-        self.send({"op": "ask", "kind": op, "prompts": prompts})
-        return self.receive()["texts"]
+        with self.lock:  # model code may ask from several threads
+            self.send({"op": "ask", "kind": op, "prompts": prompts})
+            return self.receive()["texts"]
 
     def llm_query(self, prompt):
         """One leaf call."""

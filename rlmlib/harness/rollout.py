@@ -203,11 +203,13 @@ class _Attempt:
         granted = self.budget.reserve(len(sendable))
         for index in sendable[granted:]:
             texts[index] = "error: no subcalls left"
-        replies = await asyncio.gather(*(self.runner.ask_leaf(prompts[i]) for i in sendable[:granted]))
         usage = self.rollout.usage
-        for index, (text, prompt_tokens, completion_tokens) in zip(sendable, replies, strict=False):
-            texts[index] = text
+
+        async def ask(index: int):  # counts each call as it ends, also where the batch runs out of time
+            texts[index], prompt_tokens, completion_tokens = await self.runner.ask_leaf(prompts[index])
             usage.leaf_calls += 1
             usage.leaf_prompt += prompt_tokens
             usage.leaf_completion += completion_tokens
+
+        await asyncio.gather(*(ask(i) for i in sendable[:granted]))
         return texts

@@ -69,9 +69,8 @@ def read(prompt: str) -> str:
     quoted = re.search(r"`([^`]+)`", question)
     if quoted:
         return _read_code(question, quoted[1], excerpt)
-    user = re.search(r"\buser \d+\b", question)
-    if user or re.search(r"\b(records|label|topic)\b", question):
-        return _read_records(question, user[0] if user else None, excerpt)
+    if re.search(r"\b(records|label|topic)\b", question):
+        return _read_records(question, _subject(question), excerpt)
     return _read_pages(question, excerpt)
 
 

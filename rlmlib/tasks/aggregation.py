@@ -54,7 +54,7 @@ def make(rng: random.Random, split: Split, chars: tuple[int, int], hidden_share:
     while True:
         records, used = [], set()
         target, size = log_uniform(rng, *chars), 0
-        users = [names.user(rng, split == "heldout", used) for _ in range(min(1200, max(6, target // 500)))]
+        users = [names.person(rng, split == "heldout", used) for _ in range(min(1200, max(6, target // 500)))]
         weights = [rng.uniform(1, 3) for _ in TOPICS]
         while size < target:
             topic = rng.choices(list(TOPICS), weights)[0]

@@ -1,4 +1,8 @@
-"""Invented names. Every name belongs to training or to the held-out evaluation for good."""
+"""Invented names. Every full name belongs to training or to the held-out evaluation for good.
+
+Given and family names come from two fixed word lists, so a held-out name is a new pair of
+words that training has shown in other pairs. Towns are free inventions.
+"""
 
 import random
 import zlib
@@ -9,30 +13,38 @@ _CODAS = "n r l s m".split()
 _TOWN_ENDS = "burg ford holm wick mouth stead dale haven".split()
 
 
+def _word(rng: random.Random, syllables: int) -> str:
+    return ("".join(rng.choice(_ONSETS) + rng.choice(_VOWELS) for _ in range(syllables)) + rng.choice(_CODAS)).title()
+
+
+def _words(seed: str, count: int) -> tuple[str, ...]:
+    rng, found = random.Random(seed), {}
+    while len(found) < count:
+        found[_word(rng, 2)] = None
+    return tuple(found)
+
+
+GIVEN = _words("given names", 80)
+FAMILY = tuple(word for word in _words("family names", 170) if word not in GIVEN)
+
+
 def heldout_name(name: str) -> bool:
     """A quarter of all names, chosen by checksum, is never used in training."""
     return zlib.crc32(name.encode()) % 4 == 0
 
 
-def _word(rng: random.Random, syllables: int) -> str:
-    return "".join(rng.choice(_ONSETS) + rng.choice(_VOWELS) for _ in range(syllables)) + rng.choice(_CODAS)
+def person(rng: random.Random, heldout: bool, used: set[str]) -> str:
+    """A full name of the wanted side that is not in `used`; adds it there."""
+    return _draw(heldout, lambda: f"{rng.choice(GIVEN)} {rng.choice(FAMILY)}", used)
 
 
-def _draw(rng: random.Random, heldout: bool, make, used: set[str]) -> str:
+def town(rng: random.Random, heldout: bool, used: set[str]) -> str:
+    return _draw(heldout, lambda: _word(rng, rng.choice((1, 2))) + rng.choice(_TOWN_ENDS), used)
+
+
+def _draw(heldout: bool, make, used: set[str]) -> str:
     while True:
         name = make()
         if heldout_name(name) == heldout and name not in used:
             used.add(name)
             return name
-
-
-def person(rng: random.Random, heldout: bool, used: set[str]) -> str:
-    return _draw(rng, heldout, lambda: f"{_word(rng, 2).title()} {_word(rng, 2).title()}", used)
-
-
-def town(rng: random.Random, heldout: bool, used: set[str]) -> str:
-    return _draw(rng, heldout, lambda: _word(rng, rng.choice((1, 2))).title() + rng.choice(_TOWN_ENDS), used)
-
-
-def user(rng: random.Random, heldout: bool, used: set[str]) -> str:
-    return _draw(rng, heldout, lambda: f"user {rng.randrange(1000, 10000)}", used)

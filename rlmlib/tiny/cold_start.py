@@ -2,7 +2,7 @@
 
 1. Demonstrations: scripted strategies played through the real harness on training tasks.
 2. Tokenizer: byte-level BPE on them.
-3. Copying: questions, most of them word salad, are copied into code. It is what makes
+3. Copying: questions, a third of them word salad, are copied into code. It is what makes
    a small model write the right name, also one that it has never seen.
 4. Cloning: next-token loss on the replies; the copied strings weigh more.
 """
@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from ..config import Params
 from ..models.base import Message
 from ..models.chat import TinyChat
+from ..tasks import names
 from ..tasks.mixture import example
 from . import model as tiny_model
 from . import tokenizer as tiny_tokenizer
@@ -107,9 +108,9 @@ def weighted_ids(chat: TinyChat, text: str, copied: tuple[str, ...], weight: flo
 
 
 def copy_sample(params: Params, chat: TinyChat, rng: random.Random, seed: int) -> Sample:
-    """A question and its copy as code; two in three are word salad."""
-    if rng.random() < 1 / 3:
-        task = example(params.tasks.model_copy(update={"max_chars": 6000}), "train", rng.randrange(10**9), seed)
+    """A question and its copy as code; one in three is word salad."""
+    if rng.random() < 2 / 3:
+        task = example(params.tasks.model_copy(update={"max_chars": params.tasks.min_chars}), "train", rng.randrange(10**9), seed)
         question, key = task.question, key_of(task)
     else:
         question, key = _salad(rng)
@@ -126,7 +127,7 @@ def _salad(rng: random.Random) -> tuple[str, str]:
 
     words = [word() for _ in range(rng.randint(5, 10))]
     place = rng.randrange(len(words))
-    key = rng.choice((f"`{word()}`", f"{word().title()} {word().title()}", f"user {rng.randrange(1000, 10000)}"))
+    key = rng.choice((f"`{word()}`", f"{rng.choice(names.GIVEN)} {rng.choice(names.FAMILY)}"))
     question = " ".join([*words[:place], key, *words[place:]])
     return question, key.strip("`")
 

@@ -39,12 +39,11 @@ def block(*lines: str) -> str:
 def key_of(example: Example) -> str:
     """What to search for: the name in back-ticks, the user, the person or the file."""
     question = example.question
-    for pattern in (r"`([^`]+)`", r"(user \d+)", r"(\S+\.py)", r"(?:label|about) (\w+)"):
+    for pattern in (r"`([^`]+)`", r"(\S+\.py)", r"([A-Z][a-z]+ [A-Z][a-z]+)", r"(?:label|[Aa]bout) (\w+)"):
         found = re.search(pattern, question)
         if found:
             return found[1]
-    person = re.findall(r"[A-Z][a-z]+ [A-Z][a-z]+", re.sub(r"^(Where|In|What|Name|Which|Give|Tell|State)\b", "", question))
-    return person[0] if person else ""
+    return ""
 
 
 def _label(example: Example) -> str:

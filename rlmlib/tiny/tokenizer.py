@@ -9,8 +9,10 @@ from collections.abc import Iterable
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from ..models.chat import TinyChat
+from ..tasks import names
 
 VOCAB = 1200
+NAME_REPEATS = 300
 _PIECES = Regex(r"[A-Z][a-z]*| ?[a-z]+|\d|\n *| |[^\sA-Za-z\d]+|\s")
 
 
@@ -29,5 +31,6 @@ def train(texts: Iterable[str], vocab: int = VOCAB) -> Tokenizer:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(texts, trainer)
+    whole = " ".join((*names.GIVEN, *names.FAMILY))  # each name becomes one token
+    tokenizer.train_from_iterator([*texts, *[whole] * NAME_REPEATS], trainer)
     return tokenizer

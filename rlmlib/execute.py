@@ -1,0 +1,78 @@
+"""Runs one notebook by papermill for a run directory; the child process of `rlmlib.demo`.
+
+    python -m rlmlib.execute RUN_DIR            reads RUN_DIR/logs/stage.json
+
+The executed notebook goes to RUN_DIR/notebooks/. An error is left in logs/failure.json as
+one line. A termination signal ends the kernel too.
+"""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+from .errors import RlmError
+from .notebook import ROOT
+from .runs import RunDir, write_json
+
+START_TIMEOUT_S = 300
+EXPECTED = {c.__name__ for c in RlmError.__subclasses__()} | {"CheckpointError", "RlmError"}
+
+
+def execute(notebook: Path, output: Path, parameters: dict):
+    """Run a notebook; unknown parameters are refused. Raises RlmError with one line."""
+    import papermill
+    from traitlets.config import Config
+
+    known = papermill.inspect_notebook(str(notebook))
+    unknown = sorted(set(parameters) - set(known))
+    if unknown:
+        raise RlmError(f"{notebook.name} has no parameter {', '.join(unknown)}; it knows {', '.join(known)}")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    partial = output.with_name(f".{output.name}")
+    try:
+        papermill.execute_notebook(
+            str(notebook),
+            str(partial),
+            parameters,
+            cwd=str(ROOT),
+            kernel_name="python3",
+            progress_bar=False,
+            start_timeout=START_TIMEOUT_S,
+            coalesce_streams=True,
+            config=Config({"KernelManager": {"transport": "ipc"}}),
+        )
+    except papermill.PapermillExecutionError as error:
+        known = error.ename in EXPECTED
+        first_line = str(error.evalue).strip().split("\n")[0]
+        raise RlmError(first_line if known else f"{error.ename} in {notebook.name}: {first_line}; the notebook as it ended is {output}") from None
+    finally:
+        if partial.exists():
+            os.replace(partial, output)
+
+
+def main() -> int:
+    def terminate(*_):
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, terminate)
+    run = RunDir(sys.argv[1])
+    stage = json.loads((run / "logs/stage.json").read_text())
+    output = run / f"notebooks/{stage['notebook']}_{stage['name'].replace(' ', '_')}.ipynb"
+    try:
+        execute(ROOT / f"notebooks/{stage['notebook']}.ipynb", output, stage["parameters"])
+    except RlmError as error:
+        message = str(error)
+    except OSError as error:
+        message = f"{error.filename or run.path}: {error.strerror or error}"
+    except RuntimeError as error:  # nbclient's DeadKernelError
+        message = f"the kernel died ({error}); out of memory? Run the same command again to go on"
+    else:
+        return 0
+    write_json(run / "logs/failure.json", {"message": " ".join(message.split())})
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,431 @@
+"""One run directory -> report.html (a single offline file), figures/ and summary.json.
+
+Whatever exists is shown; what does not is said in a sentence. Everything a model wrote is
+escaped by the template: its output is hostile HTML.
+"""
+
+import json
+import re
+from pathlib import Path
+
+from . import charts
+from .charts import Chart, count
+from .drawing import CONFIG
+from .errors import RlmError
+from .runs import RunDir, _read_json, read_jsonl, write_json, write_text
+
+LABELS = ("base", "trained")
+HEADLINE = {"pass_at_1": "correct", "leaf_tokens_mean": "leaf_tokens_mean", "missing_final": "missing_final"}  # key -> name in RATES
+TABLE_ROWS = 200  # of a chart's numbers in the page; the CSV has all
+TEXT_HEAD, TEXT_TAIL = 3000, 1000  # characters of a long reply that are shown
+UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
+
+
+def render(run: RunDir) -> Path:
+    """Write the report of a run from what is in its directory; returns report.html.
+
+    Raises RunError where the directory holds no run or cannot be written.
+    """
+    facts = Facts(run)
+    pictures = all_charts(facts)
+    for chart in pictures.values():
+        chart.save(run / "figures")
+    page = _environment().get_template("report.html.j2").render(**_page(facts, pictures))
+    write_text(run / "report.html", page)
+    write_json(run / "summary.json", facts.summary())
+    return run / "report.html"
+
+
+class Facts:
+    """What a run directory says, read once."""
+
+    def __init__(self, run: RunDir):
+        self.params = run.params
+        self.environment = _read_json(run / "env.json")
+        self.metrics = run.metrics
+        self.summaries, self.rows = {}, {}
+        for label in LABELS:
+            summary = _read_json(run / f"eval/{label}/summary.json")
+            if "heldout" in summary:
+                self.summaries[label] = summary
+                self.rows[label] = read_jsonl(run / f"eval/{label}/rollouts.jsonl")
+
+    @property
+    def labels(self) -> list[str]:
+        """Policies that were evaluated, base first."""
+        return list(self.summaries)
+
+    @property
+    def compared(self) -> bool:
+        return len(self.summaries) == len(LABELS)
+
+    def split(self, label: str, split: str) -> dict | None:
+        return self.summaries.get(label, {}).get(split)
+
+    def heldout_rows(self, label: str) -> list[dict]:
+        """Held-out rollouts; failures of the machinery count for nothing."""
+        return [r for r in self.rows[label] if r["split"] == "heldout" and r["error"] is None]
+
+    def difference(self, split: str, rate: str) -> list[float] | None:
+        """Trained minus base on the same questions, with its interval; None unless both exist."""
+        if not (self.split("base", split) and self.split("trained", split)):
+            return None
+        from .evaluation import paired_difference
+
+        base, trained = ([r for r in self.rows[label] if r["split"] == split] for label in LABELS)
+        return list(paired_difference(base, trained, self.params, rate))
+
+    @property
+    def training_seconds(self) -> float:
+        return sum(r["sample_seconds"] + r["train_seconds"] for r in self.metrics)
+
+    @property
+    def evaluation_seconds(self) -> float:
+        return sum(s["seconds"] or 0.0 for s in self.summaries.values())
+
+    def summary(self) -> dict:
+        """summary.json: the held-out headline of each policy; null for a part that does not exist."""
+        parts = {label: {key: list(self.summaries[label]["heldout"][key]) for key in HEADLINE} for label in self.labels}
+        counts = [self.summaries[label]["heldout"]["n_rollouts"] for label in self.labels]
+        return {
+            **{label: parts.get(label) for label in LABELS},
+            "n_rollouts": min(counts) if counts else None,
+            "seed": self.params.seed,
+            "seconds": round(self.training_seconds + self.evaluation_seconds, 1) if self.metrics or counts else None,
+        }
+
+
+# --- numbers in words -------------------------------------------------------------------------
+
+
+def share(value: float) -> str:
+    return f"{100 * value:.1f} %"
+
+
+def interval(triple, form) -> str:
+    """'value [low, high]'."""
+    value, low, high = triple
+    unit = " %"
+    ends = f"[{form(low).removesuffix(unit)}, {form(high).removesuffix(unit)}]"
+    return f"{form(value)} {ends}"
+
+
+def tokens(value: float) -> str:
+    """Thin spaces between thousands: commas are taken by intervals."""
+    return (f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}").replace(",", "\u202f")
+
+
+def signed(triple, form) -> str:
+    """A difference: shares in percentage points, all with a sign."""
+    if form is share:
+        value, low, high = (f"{100 * v:+.1f}" for v in triple)
+        return f"{value} points [{low}, {high}]".replace("-", "\u2212")
+    value, low, high = (("+" if v > 0 else "") + form(v) for v in triple)
+    return f"{value} [{low}, {high}]".replace("-", "\u2212")
+
+
+def duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
+
+
+def disjoint(a, b) -> bool:
+    """Whether two [value, low, high] have intervals without a common point."""
+    return a[2] < b[1] or b[2] < a[1]
+
+
+def verdict(facts: Facts) -> dict:
+    """{headline, text, tiles}: did training help, and what did it cost; computed, and honest when it did not."""
+    if not facts.compared:
+        return {"headline": _partial_headline(facts), "text": _partial_text(facts) + " " + _cost(facts), "tiles": _tiles(facts)}
+    differences = {key: facts.difference("heldout", rate) for key, rate in HEADLINE.items()}
+    parts = [_compare(facts, "pass_at_1", "right answers", share, differences)]
+    parts.append(_compare(facts, "leaf_tokens_mean", "leaf tokens a rollout", tokens, differences))
+    parts.append(_compare(facts, "missing_final", "rollouts without a final answer", share, differences))
+    return {"headline": _headline(differences), "text": " ".join([*parts, _cost(facts)]), "tiles": _tiles(facts)}
+
+
+def _direction(triple) -> int:
+    """1 or -1 where the paired interval leaves out zero, else 0."""
+    return (triple[1] > 0) - (triple[2] < 0)
+
+
+def _headline(differences: dict) -> str:
+    accuracy, cost = _direction(differences["pass_at_1"]), _direction(differences["leaf_tokens_mean"])
+    spent = {1: "more leaf tokens", 0: "about the same leaf tokens", -1: "fewer leaf tokens"}[cost]
+    if accuracy > 0:
+        return f"Training helped: more right answers, for {spent}."
+    if accuracy < 0:
+        return f"Training hurt: fewer right answers, for {spent}."
+    if cost < 0:
+        return "Training made the policy cheaper; a change in accuracy could not be measured."
+    return f"Training did not measurably help: accuracy did not change beyond chance, for {spent}."
+
+
+def _compare(facts: Facts, key: str, what: str, form, differences: dict) -> str:
+    before, after = (facts.summaries[label]["heldout"][key] for label in LABELS)
+    apart = "the intervals do not overlap" if disjoint(before, after) else "the intervals overlap"
+    paired = "leaves out zero" if _direction(differences[key]) else "includes zero"
+    sentence = f"{what[0].upper()}{what[1:]}: {interval(before, form)} before, {interval(after, form)} after"
+    return f"{sentence}; {apart}, and the paired difference ({signed(differences[key], form)}) {paired}."
+
+
+def _cost(facts: Facts) -> str:
+    if not facts.metrics:
+        return "No training step has been done yet."
+    steps, planned = len(facts.metrics), facts.params.training.steps
+    done = f"{steps} steps" if steps == planned else f"{steps} of {planned} steps so far"
+    evaluated = f" and evaluation {duration(facts.evaluation_seconds)}" if facts.evaluation_seconds else ""
+    cores = facts.environment.get("cores")
+    where = f" on {cores} CPU cores ({facts.environment.get('processor') or 'unknown'})" if cores else ""
+    return f"Training took {duration(facts.training_seconds)} ({done}){evaluated}{where}."
+
+
+def _partial_headline(facts: Facts) -> str:
+    if not facts.labels:
+        return "Nothing has been evaluated yet, so there is nothing to compare."
+    missing = "trained" if facts.labels == ["base"] else "base"
+    return f"Only the {facts.labels[0]} policy has been evaluated; whether training helped is open until the {missing} one is."
+
+
+def _partial_text(facts: Facts) -> str:
+    sentences = []
+    for label in facts.labels:
+        held = facts.summaries[label]["heldout"]
+        sentences.append(
+            f"The {label} policy is right in {interval(held['pass_at_1'], share)} of held-out rollouts, "
+            f"spends {interval(held['leaf_tokens_mean'], tokens)} leaf tokens a rollout, "
+            f"and gives no final answer in {interval(held['missing_final'], share)}."
+        )
+    return " ".join(sentences)
+
+
+def _tiles(facts: Facts) -> list[dict]:
+    """The three numbers that matter, before and after."""
+    names = {"pass_at_1": ("Right answers", share), "leaf_tokens_mean": ("Leaf tokens a rollout", tokens), "missing_final": ("No final answer", share)}
+    tiles = []
+    for key, (name, form) in names.items():
+        values = {label: facts.summaries[label]["heldout"][key] for label in facts.labels}
+        if values:
+            tiles.append({"name": name, **{label: {"value": form(v[0]), "interval": interval(v, form)} for label, v in values.items()}})
+    return tiles
+
+
+def table(facts: Facts, split: str) -> list[dict]:
+    """Rows of the headline table: name, a cell a policy, and the paired difference where it is defined."""
+    found = [s for s in (facts.split(label, split) for label in LABELS) if s]
+    if not found:
+        return []
+    largest = max(int(k.removeprefix("pass_at_")) for k in found[0] if k.startswith("pass_at_"))
+    lines = [("pass_at_1", "Right answers, pass@1", share, "correct")]
+    if largest > 1:
+        lines.append((f"pass_at_{largest}", f"One of {largest} attempts right, pass@{largest}", share, None))
+    lines += [
+        ("leaf_tokens_mean", "Leaf tokens a rollout, mean", tokens, "leaf_tokens_mean"),
+        ("leaf_tokens_median", "Leaf tokens, median", tokens, None),
+        ("leaf_tokens_p95", "Leaf tokens, 95th percentile", tokens, None),
+        ("total_tokens_mean", "All tokens a rollout (policy and leaf), mean", tokens, "total_tokens_mean"),
+        ("leaf_calls", "Leaf calls a rollout", lambda v: f"{v:.2f}", "leaf_calls"),
+        ("missing_final", "No final answer", share, "missing_final"),
+        ("forced_final", "Final answer only when forced", share, "forced_final"),
+    ]
+    rows = []
+    for key, name, form, rate in lines:
+        cells = {label: interval(s[key], form) if (s := facts.split(label, split)) and key in s else "not evaluated" for label in LABELS}
+        difference = facts.difference(split, rate) if rate else None
+        rows.append({"name": name, **cells, "difference": signed(difference, form) if difference else "–"})
+    return rows
+
+
+# --- charts ----------------------------------------------------------------------------------
+
+
+def all_charts(facts: Facts) -> dict[str, Chart]:
+    """Every chart that the run has data for, by name."""
+    import pandas as pd
+
+    made = []
+    if facts.labels:
+        made.append(charts.cost_accuracy(pd.DataFrame(_cost_rows(facts))))
+    if facts.metrics:
+        frame = pd.DataFrame(facts.metrics)
+        made += [charts.training_dynamics(frame), charts.step_scatter(frame)]
+    if facts.labels:
+        made.append(charts.pass_at_k(pd.DataFrame(_passk_rows(facts))))
+        spent = [{"label": label, "leaf_tokens": r["leaf_tokens"]} for label in facts.labels for r in facts.heldout_rows(label)]
+        made.append(charts.token_distribution(pd.DataFrame(spent)))
+        made.append(charts.by_family(pd.DataFrame(_family_rows(facts))))
+    return {chart.name: chart for chart in made}
+
+
+def _cost_rows(facts: Facts) -> list[dict]:
+    rows = []
+    for split in ("heldout", "seen"):
+        for label in facts.labels:
+            if measured := facts.split(label, split):
+                right = dict(zip(("pass_at_1", "pass_low", "pass_high"), measured["pass_at_1"], strict=True))
+                spent = dict(zip(("tokens", "tokens_low", "tokens_high"), measured["leaf_tokens_mean"], strict=True))
+                rows.append({"label": label, "split": split, **right, **spent})
+    return rows
+
+
+def _passk_rows(facts: Facts) -> list[dict]:
+    rows = []
+    for label in facts.labels:
+        held = facts.summaries[label]["heldout"]
+        ks = sorted(int(key.removeprefix("pass_at_")) for key in held if key.startswith("pass_at_"))
+        for k in ks:
+            rows.append({"label": label, "k": k, **dict(zip(("value", "low", "high"), held[f"pass_at_{k}"], strict=True))})
+    return rows
+
+
+def _family_rows(facts: Facts) -> list[dict]:
+    """Accuracy and leaf tokens by family, with intervals over its questions."""
+    import numpy as np
+
+    from .evaluation import by_example
+    from .scoring.passk import bootstrap_weights, mean_interval
+
+    rows = []
+    for label in facts.labels:
+        grouped = list(by_example(facts.heldout_rows(label)).values())
+        for family in sorted({g[0]["family"] for g in grouped}):
+            groups = [g for g in grouped if g[0]["family"] == family]
+            counts = bootstrap_weights([family] * len(groups), facts.params.evaluation.bootstrap, facts.params.seed)
+            row = {"label": label, "family": family, "questions": len(groups)}
+            for column, key in (("pass_at_1", "correct"), ("leaf_tokens", "leaf_tokens")):
+                triple = mean_interval([np.mean([r[key] for r in g]) for g in groups], counts)
+                row |= dict(zip((column, f"{column}_low", f"{column}_high"), triple, strict=True))
+            rows.append(row)
+    return rows
+
+
+# --- examples --------------------------------------------------------------------------------
+
+
+def pick_pairs(facts: Facts, wanted: int = 3) -> list[tuple[dict, dict]]:
+    """(base, trained) rollouts of the same questions, one a family where possible, most telling first.
+
+    Best: base wrong and trained right; then both right and trained cheaper; then what is left.
+    """
+    pairs = _pairs(facts)
+
+    def telling(pair):
+        base, trained = pair
+        gained, saved = trained["correct"] - base["correct"], base["leaf_tokens"] - trained["leaf_tokens"]
+        return (-gained, not trained["correct"], -saved)
+
+    ranked, chosen = sorted(pairs, key=telling), []
+    for fresh_family in (True, False):
+        for pair in ranked:
+            used = {p[0]["example"] for p in chosen}
+            families = {p[0]["family"] for p in chosen}
+            if len(chosen) < wanted and pair[0]["example"] not in used and not (fresh_family and pair[0]["family"] in families):
+                chosen.append(pair)
+    return chosen
+
+
+def _pairs(facts: Facts) -> list[tuple[dict, dict]]:
+    """Held-out rollouts of both policies with the same question and number."""
+    if not facts.compared:
+        return []
+    after = {(r["example"], r["index"]): r for r in facts.heldout_rows("trained")}
+    return [(r, after[key]) for r in facts.heldout_rows("base") if (key := (r["example"], r["index"])) in after]
+
+
+def _tally(facts: Facts) -> str:
+    """How often training turned a rollout right, and how often wrong: picked examples show neither."""
+    pairs = _pairs(facts)
+    gained = sum(b["correct"] < t["correct"] for b, t in pairs)
+    lost = sum(b["correct"] > t["correct"] for b, t in pairs)
+    return (
+        f"These are picked, not typical: from {len(pairs)} pairs of held-out rollouts (same question, same number), one question a family where "
+        "possible, first where the base was wrong and the trained policy right, then where it was right and saved the most leaf tokens. "
+        f"Among all pairs {gained} turned from wrong to right and {lost} from right to wrong."
+    )
+
+
+# --- the page --------------------------------------------------------------------------------
+
+
+def visible(text) -> str:
+    """Text for a page: control, direction and surrogate characters as escapes, a long middle left out with its length."""
+    text = UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", "" if text is None else str(text))
+    hidden = len(text) - TEXT_HEAD - TEXT_TAIL
+    if hidden <= 0:
+        return text
+    return f"{text[:TEXT_HEAD]}\n[... {hidden:,} characters are not shown ...]\n{text[-TEXT_TAIL:]}"
+
+
+def _environment():
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"visible": visible, "tokens": tokens, "cell": _cell}
+    return environment
+
+
+def _cell(value) -> str:
+    if isinstance(value, float):
+        return "" if value != value else f"{value:.4g}" if abs(value) < 10_000 else f"{value:,.0f}"
+    return str(value)
+
+
+def _inert(script: str) -> str:
+    """The same program, without text that reads as an address or ends its element: in JavaScript literals \\/ is /."""
+    return re.sub(r"(https?:)//", r"\1\\/\\/", script).replace("</script", "<\\/script")
+
+
+def _page(facts: Facts, pictures: dict[str, Chart]) -> dict:
+    from markupsafe import Markup
+    from plotly.offline import get_plotlyjs
+
+    def view(chart: Chart) -> dict:
+        shown = chart.frame.head(TABLE_ROWS)
+        return {
+            "name": chart.name,
+            "title": chart.title,
+            "reading": chart.reading,
+            "svg": Markup(re.sub(r' xmlns(:\w+)?="[^"]*"', "", chart.svg)),  # HTML knows the namespaces
+            "height": chart.figure.layout.height,
+            "columns": list(shown.columns),
+            "rows": shown.to_numpy(dtype=object).tolist(),
+            "hidden": len(chart.frame) - len(shown),
+        }
+
+    specs = {name: json.loads(chart.figure.to_json()) for name, chart in pictures.items()}
+    for spec in specs.values():  # the page's heading says it
+        spec["layout"]["margin"]["t"] = 60
+        del spec["layout"]["title"]
+    return {
+        "params": facts.params,
+        "verdict": verdict(facts),
+        "labels": facts.labels,
+        "held": facts.summaries[facts.labels[-1]]["heldout"] if facts.labels else None,
+        "seen": next((s for label in facts.labels if (s := facts.split(label, "seen"))), None),
+        "tables": {split: table(facts, split) for split in ("heldout", "seen")},
+        "charts": {name: view(chart) for name, chart in pictures.items()},
+        "pairs": pick_pairs(facts),
+        "tally": _tally(facts) if facts.compared else "",
+        "settings": list(_settings(facts.params)),
+        "environment": facts.environment,
+        "plotly_js": Markup(_inert(get_plotlyjs())) if pictures else "",
+        "specs": Markup(json.dumps({"figures": specs, "config": CONFIG}).replace("<", "\\u003c")),
+    }
+
+
+def _settings(section, prefix: str = ""):
+    """(dotted key, value, description) of every parameter."""
+    for name, field in type(section).model_fields.items():
+        value = getattr(section, name)
+        if hasattr(value, "model_fields"):
+            yield from _settings(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", json.dumps(value), field.description or ""
