@@ -6,7 +6,7 @@ it, and gives an interactive Plotly figure and a static SVG twin of the same pan
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from .config import Reward
 from .drawing import CONFIG, Mark, Panel, plotly_figure, static_svg
 from .runs import write_text
-from .scoring.reward import Outcome, beta, rewards
+from .scoring.reward import STUDY, Outcome, beta, rewards
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,30 +88,28 @@ def training_dynamics(frame: "pd.DataFrame") -> Chart:
     first, last = (part["correct"].mean() for part in (frame.head(span), frame.tail(span)))
     words = change("Right answers in training", first, last) if len(frame) > 1 else "Training has one step so far"
 
-    def panel(title: str, y: str, series: dict[str, tuple[str, str]], **options) -> Panel:
+    def panel(title: str, series: dict[str, tuple[str, str]], **options) -> Panel:
         marks = []
         for column, (label, style) in series.items():
-            values = frame[column]
-            smooth = values.rolling(span, center=True, min_periods=1).mean()
-            marks += [
-                Mark("line", frame["step"], values, style, light=True),
-                Mark("line", frame["step"], smooth, style, label),
-            ]
-        return Panel(title, "step", y, marks, **options)
+            smooth = frame[column].rolling(span, center=True, min_periods=1).mean()
+            marks += [Mark("line", frame["step"], frame[column], style, light=True), Mark("line", frame["step"], smooth, style, label)]
+        return Panel(title, "", "", marks, **options)
 
+    spent_log = bool((frame["leaf_tokens_mean"] > 0).all())
     panels = [
-        panel("Right answers", "share of rollouts", {"correct": ("", "trained")}, percent=True),
-        panel("Rollouts that ask the leaf", "share of rollouts", {"llm_usage": ("", "trained")}, percent=True),
-        panel("Groups with no right answer", "share of groups", {"all_wrong": ("", "trained")}, percent=True),
-        panel("Leaf tokens a rollout", "tokens (log)", {"leaf_tokens_mean": ("", "trained")}, log_y=bool((frame["leaf_tokens_mean"] > 0).all())),
-        panel("Finals", "share of rollouts", {"missing": ("missing", "trained"), "forced": ("forced", "base")}, percent=True),
-        panel("Entropy of the policy", "nats a token", {"entropy": ("", "trained")}),
-        panel("Tokens left out of the loss", "share of tokens", {"dropped_high": ("rose", "trained"), "dropped_low": ("fell", "base")}, percent=True),
-        panel("Seconds a step", "seconds", {"sample_seconds": ("sampling", "trained"), "train_seconds": ("update", "base")}),
-    ]  # fmt: skip
+        panel("Right answers", {"correct": ("", "trained")}, percent=True),
+        panel("Rollouts that ask the leaf", {"llm_usage": ("", "trained")}, percent=True),
+        panel("Groups, none right", {"all_wrong": ("", "trained")}, percent=True),
+        panel("Leaf tokens a rollout" + (" (log)" if spent_log else ""), {"leaf_tokens_mean": ("", "trained")}, log_y=spent_log),
+        panel("Final answers", {"missing": ("missing", "trained"), "forced": ("forced", "base")}, percent=True),
+        panel("Entropy, nats a token", {"entropy": ("", "trained")}),
+        panel("Tokens left out", {"dropped_high": ("rose", "trained"), "dropped_low": ("fell", "base")}, percent=True),
+        panel("Seconds a step", {"sample_seconds": ("sampling", "trained"), "train_seconds": ("update", "base")}),
+    ]
+    panels = panels[:4] + [replace(p, x="step") for p in panels[4:]]
     reading = (
-        f"Each panel is one measure over {len(frame)} steps; thin lines are the steps, thick lines a mean over {span}. "
-        "All rollouts that were sampled count, also those of groups that the update left out."
+        f"Each panel is one measure over the steps of training; thin lines are the steps, thick lines a mean over {span}. "
+        "All sampled rollouts count. Tokens left out: those whose probability had moved too far, up or down, for a safe update."
     )
     return Chart("training_dynamics", f"{words} over {len(frame)} steps", reading, frame[list(DYNAMICS)], panels, columns=4)
 
@@ -145,8 +143,17 @@ def cost_accuracy(frame: "pd.DataFrame") -> Chart:
         name = f"{LABELS[point.label]}, {'held-out' if point.split == 'heldout' else 'seen'}"
         marks.append(
             Mark(
-                "points", [point.tokens], [point.pass_at_1], point.label, low=[point.pass_low], high=[point.pass_high],
-                x_low=[point.tokens_low], x_high=[point.tokens_high], texts=[name], hollow=point.split == "seen",
+                "points",
+                [point.tokens],
+                [point.pass_at_1],
+                point.label,
+                low=[point.pass_low],
+                high=[point.pass_high],
+                x_low=[point.tokens_low],
+                x_high=[point.tokens_high],
+                texts=[name],
+                hollow=point.split == "seen",
+                below=point.split == "heldout",
             )  # fmt: skip
         )
     log = bool((frame["tokens_low"] > 0).all())
@@ -194,24 +201,23 @@ def token_distribution(frame: "pd.DataFrame") -> Chart:
     import pandas as pd
 
     curves, marks, zeros, tails = [], [], [], []
+    spent = frame.loc[frame["leaf_tokens"] > 0, "leaf_tokens"]
+    left, right = (10.0 ** math.floor(math.log10(spent.min())), spent.max()) if len(spent) else (1, 10)
     for label, part in frame.groupby("label", sort=False):
         shares = part["leaf_tokens"].value_counts(normalize=True).sort_index().cumsum()
         shares.iloc[-1] = 1.0
         none = float((part["leaf_tokens"] == 0).mean())
         positive = shares[shares.index > 0]
-        edge = max(1, frame["leaf_tokens"].max())
-        marks.append(Mark("step", [1, *positive.index, edge], [none, *positive, 1.0], label, LABELS[label]))
+        marks.append(Mark("step", [left, *positive.index, right], [none, *positive, 1.0], label, LABELS[label]))
         curves.append(pd.DataFrame({"label": label, "leaf_tokens": shares.index, "share_at_most": shares.to_numpy()}))
         zeros.append(f"{percent(none)} {LABELS[label]}")
         tails.append((label, float(part["leaf_tokens"].quantile(0.95))))
     panel = Panel("", "leaf tokens of a rollout (log)", "rollouts at or under it", marks, log_x=True, percent=True)
-    named = dict(tails)
-    if {"base", "trained"} <= set(named):
-        title = change("The dearest 5 % of rollouts: their lower bound in leaf tokens", named["base"], named["trained"], count)
-    else:
-        title = f"The dearest 5 % of rollouts spend {count(tails[0][1])} leaf tokens or more ({LABELS[tails[0][0]]})"
+    words = " and ".join(f"{count(tail)} {LABELS[label]}" for label, tail in tails)
+    title = f"The dearest 5 % of rollouts spend more leaf tokens than {words}"
     reading = (
-        "Share of held-out rollouts that spent at most so many leaf tokens; a curve further left is cheaper, a long flat end is a heavy tail. "
+        "Share of held-out rollouts that spent at most so many leaf tokens; a curve further left is cheaper, "
+        "a long flat end is a heavy tail. "
         f"Rollouts without any leaf call have no place on a log axis: they are the height at the left edge ({' and '.join(zeros)})."
     )
     return Chart("token_distribution", title, reading, pd.concat(curves, ignore_index=True), [panel])
@@ -270,7 +276,7 @@ def leaf_accuracy(frame: "pd.DataFrame") -> Chart:
     return Chart("leaf_accuracy", title, reading, frame, [panel])
 
 
-def reward_shape(outcomes: Sequence[Outcome], config: Reward = Reward()) -> Chart:
+def reward_shape(outcomes: Sequence[Outcome], config: Reward = STUDY) -> Chart:
     """The weight of cost over the group's solve rate, and the rewards of one group."""
     import pandas as pd
 
@@ -279,14 +285,15 @@ def reward_shape(outcomes: Sequence[Outcome], config: Reward = Reward()) -> Char
     names = [f"{'right' if o.correct else 'wrong'}{', forced' if o.forced else ''}\n{count(o.cost)} tokens" for o in outcomes]
     rates = [i / 100 for i in range(101)]
     curve = Mark("line", rates, [beta(r, config) for r in rates], "trained")
-    marked = Mark("points", BETA_POINTS, [beta(r, config) for r in BETA_POINTS], "trained", texts=[f"{beta(r, config):.3g}" for r in BETA_POINTS])
-    here = Mark("points", [p], [beta(p, config)], "base", "this group", hollow=True)
+    weights = [beta(r, config) for r in BETA_POINTS]
+    marked = Mark("points", BETA_POINTS, weights, "trained", texts=[f"{w:.3g}" for w in weights])
+    here = Mark("points", [p], [beta(p, config)], "base", "this group", hollow=True, size=19)
     bars = Mark("bars", range(len(values)), values, "trained", texts=[f"{v:.4g}" for v in values], width=0.6)
     panels = [
         Panel("beta(p)", "p, share of the group that is right", "weight of cost", [curve, marked, here], headroom=0.1),
         Panel("Rewards of the group", "", "reward", [bars], ticks=dict(enumerate(names)), headroom=0.1),
     ]
-    rows = [{"part": "beta", "at": f"{r:g}", "value": beta(r, config)} for r in BETA_POINTS]
+    rows = [{"part": "beta", "at": f"{r:g}", "value": weight} for r, weight in zip(BETA_POINTS, weights, strict=True)]
     rows += [{"part": "reward", "at": name.replace("\n", ", "), "value": value} for name, value in zip(names, values, strict=True)]
     title = f"{sum(o.correct for o in outcomes)} of {len(outcomes)} right: cost weighs {beta(p, config):.3g}"
     reading = (

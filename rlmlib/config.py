@@ -186,9 +186,7 @@ def _mapping_without_duplicates(loader, node, deep=False):
 
 def _sexagesimal(loader, node):
     if ":" in node.value:
-        raise ConfigError(
-            f"line {node.start_mark.line + 1}: {node.value} is base 60 to YAML 1.1; write the plain number or quote it"
-        )
+        raise ConfigError(f"line {node.start_mark.line + 1}: {node.value} is base 60 to YAML 1.1; write the plain number or quote it")
     kind = "int" if node.tag.endswith("int") else "float"
     return getattr(yaml.SafeLoader, f"construct_yaml_{kind}")(loader, node)
 

@@ -6,6 +6,7 @@ a dash and a marker. Every colour has at least 3:1 contrast on white.
 """
 
 import io
+import math
 import re
 import textwrap
 from collections.abc import Sequence
@@ -50,9 +51,11 @@ class Mark:
     x_low: Sequence | None = None
     x_high: Sequence | None = None
     texts: Sequence[str] | None = None  # written beside points and on top of bars
+    below: bool = False  # texts stand under their points
     values: Sequence | None = None  # coloured by SCALE
-    light: bool = False  # a raw series under its smoothed one
+    light: bool = False  # a raw series behind its smoothed one
     hollow: bool = False
+    size: float = 10  # of a point, in Plotly's pixels
     width: float = 0.4  # of a bar
 
 
@@ -77,12 +80,13 @@ def plotly_figure(panels: Sequence[Panel], columns: int, title: str):
     from plotly.subplots import make_subplots
 
     rows = -(-len(panels) // columns)
-    figure = make_subplots(rows, columns, horizontal_spacing=0.18 / columns + 0.02, vertical_spacing=0.26 / rows)
+    figure = make_subplots(rows, columns, horizontal_spacing=0.18 / columns + 0.02, vertical_spacing=0.34 / rows)
     for index, panel in enumerate(panels):
         axis = str(index + 1) if index else ""
         where = {"row": index // columns + 1, "col": index % columns + 1}
         for mark in panel.marks:
-            figure.add_trace(_trace(mark, panel, f"legend{axis}"), **where)
+            for trace in _traces(mark, panel, f"legend{axis}"):
+                figure.add_trace(trace, **where)
         figure.update_xaxes(**_plotly_x(panel), **where)
         figure.update_yaxes(**_plotly_y(panel), **where)
         corner = {"xref": f"x{axis} domain", "yref": f"y{axis} domain", "x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom"}
@@ -105,18 +109,52 @@ def plotly_figure(panels: Sequence[Panel], columns: int, title: str):
 def _plotly_x(panel: Panel) -> dict:
     axis = {"title": {"text": panel.x, "standoff": 6}, "gridcolor": GRID, "linecolor": INK, "ticks": "outside"}
     if panel.ticks:
-        return {**axis, "tickvals": list(panel.ticks), "ticktext": [t.replace("\n", "<br>") for t in panel.ticks.values()], "showgrid": False}
-    return {**axis, "type": "log", "dtick": 1, "exponentformat": "none"} if panel.log_x else axis
+        names = [name.replace("\n", "<br>") for name in panel.ticks.values()]
+        return {**axis, "tickvals": list(panel.ticks), "ticktext": names, "showgrid": False}
+    return axis | _plotly_log(_reach(panel)) if panel.log_x else axis
+
+
+def _plotly_log(values: Sequence[float]) -> dict:
+    ends = log_range(values)
+    ticks = log_ticks(*ends)
+    return {"type": "log", "range": [math.log10(e) for e in ends], "tickvals": ticks, "ticktext": [f"{t:,g}" for t in ticks]}
 
 
 def _plotly_y(panel: Panel) -> dict:
     axis = {"title": {"text": panel.y, "standoff": 6}, "gridcolor": GRID, "linecolor": INK, "ticks": "outside", "tickformat": ","}
-    if panel.percent:
-        axis |= {"tickformat": ".0%"}
     if panel.log_y:
-        return {**axis, "type": "log", "exponentformat": "none"}
+        return axis | _plotly_log([v for m in panel.marks for v in m.y])
     low, high = _range(panel)
+    if panel.percent:
+        axis |= {"tickformat": f".{_decimals(high)}%"}
     return {**axis, "range": [low, high]}
+
+
+def _decimals(high: float) -> int:
+    """Decimals that the percent ticks of an axis up to `high` need."""
+    return 0 if high > 0.05 else 1 if high > 0.005 else 2
+
+
+def log_range(values: Sequence[float]) -> tuple[float, float]:
+    """Ends of a log axis with a margin for marks and their names."""
+    low, high = min(values), max(values)
+    margin = max((high / low) ** 0.08, 1.1)
+    return low / margin, high * margin
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """1-2-5 ticks; powers of ten where those would crowd, every digit where they would be too few."""
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    every = [digit * 10.0**d for d in decades for digit in range(1, 10) if low <= digit * 10.0**d <= high]
+    fine = [t for t in every if f"{t:e}"[0] in "125"]
+    if len(fine) > 8:
+        return [t for t in fine if f"{t:e}"[0] == "1"]
+    return fine if len(fine) > 2 else every
+
+
+def _reach(panel: Panel) -> list[float]:
+    """Every x that the panel must show."""
+    return [value for mark in panel.marks for part in (mark.x, mark.x_low, mark.x_high) if part is not None for value in part]
 
 
 def _range(panel: Panel) -> tuple[float, float]:
@@ -126,6 +164,18 @@ def _range(panel: Panel) -> tuple[float, float]:
     span = (high - low) or 0.01
     top = high + span * (0.06 + panel.headroom)
     return (low - span * 0.06 if low < 0 else 0.0), min(top, 1.03 + panel.headroom) if panel.percent else top
+
+
+def _traces(mark: Mark, panel: Panel, legend: str) -> list:
+    """A mark's trace, and one more for the texts of bars, which stand above the intervals."""
+    from plotly import graph_objects as go
+
+    traces = [_trace(mark, panel, legend)]
+    if mark.kind == "bars" and mark.texts:
+        tops = list(mark.high if mark.high is not None else [max(0, v) for v in mark.y])
+        options = {"mode": "text", "textposition": "top center", "hoverinfo": "skip", "showlegend": False, "cliponaxis": False}
+        traces.append(go.Scatter(x=list(mark.x), y=tops, text=list(mark.texts), **options))
+    return traces
 
 
 def _trace(mark: Mark, panel: Panel, legend: str):
@@ -143,8 +193,8 @@ def _trace(mark: Mark, panel: Panel, legend: str):
         named = [panel.ticks.get(round(position), "") for position in x]
         hover = f"%{{customdata}}<br>%{{y{number}}}"
         return go.Bar(
-            x=x, y=y, width=mark.width, marker=bar, error_y=_plotly_error(mark.y, mark.low, mark.high), text=_lifted(mark),
-            textposition="outside", textangle=0, cliponaxis=False, customdata=named, hovertemplate=hover, **common,
+            x=x, y=y, width=mark.width, marker=bar, error_y=_plotly_error(mark.y, mark.low, mark.high), customdata=named,
+            hovertemplate=hover, **common,
         )  # fmt: skip
     if mark.kind == "band":
         edge = [*x, *reversed(x)]
@@ -156,23 +206,28 @@ def _trace(mark: Mark, panel: Panel, legend: str):
         line = {"color": color, "width": 1 if mark.light else 2.5, "dash": "solid" if mark.light else style.dash}
         shape = {"shape": "hv"} if mark.kind == "step" else {}
         return go.Scatter(x=x, y=y, mode="lines", line={**line, **shape}, hovertemplate=hover, **common)
-    marker = {"symbol": style.marker + ("-open" if mark.hollow else ""), "size": 10, "color": color, "line": {"width": 2, "color": color}}
+    marker = {
+        "symbol": style.marker + ("-open" if mark.hollow else ""),
+        "size": mark.size,
+        "color": color,
+        "line": {"width": 2, "color": color},
+    }
     if mark.values is not None:
         bar = {"title": {"text": panel.values, "side": "right"}, "tickformat": ".0%"}
         scale = [[0, SCALE[0]], [1, SCALE[1]]]
         marker |= {"color": list(mark.values), "colorscale": scale, "colorbar": bar, "line": {"width": 1, "color": INK}}
     return go.Scatter(
-        x=x, y=y, mode="markers+text" if mark.texts else "markers", marker=marker, text=list(mark.texts or []), textposition="top right",
+        x=x, y=y, mode="markers+text" if mark.texts else "markers", marker=marker, text=list(mark.texts or []),
+        textposition=[f"{'bottom' if mark.below else 'top'} {side}" for side in _sides(mark)],
         error_x=_plotly_error(mark.x, mark.x_low, mark.x_high), error_y=_plotly_error(mark.y, mark.low, mark.high),
-        hovertemplate=hover, **common,
+        hovertemplate=hover, cliponaxis=False, **common,
     )  # fmt: skip
 
 
-def _lifted(mark: Mark) -> list[str] | None:
-    """Bar labels; an interval would run through them, so they stand a line above it."""
-    if not mark.texts:
-        return None
-    return [f"{text}<br> " if mark.high is not None else text for text in mark.texts]
+def _sides(mark: Mark) -> list[str]:
+    """Where each text stands: towards the middle of the axis, so that none is cut off."""
+    middle = (min(mark.x) + max(mark.x)) / 2
+    return ["left" if len(mark.x) > 1 and x >= middle else "right" for x in mark.x]
 
 
 def _plotly_error(centre, low, high) -> dict | None:
@@ -211,11 +266,13 @@ def _embeddable(svg: str, name: str, title: str) -> str:
     svg = re.sub(r'\bid="', f'id="{name}-', svg)
     svg = re.sub(r'href="#', f'href="#{name}-', svg)
     svg = svg.replace("url(#", f"url(#{name}-")
-    return svg.replace("<svg ", f'<svg role="img" aria-label="{html.escape(title, quote=True)}" ', 1).strip()
+    return svg.replace(
+        "<svg ", f'<svg style="max-width:100%;height:auto" role="img" aria-label="{html.escape(title, quote=True)}" ', 1
+    ).strip()
 
 
 def _draw_panel(axis, panel: Panel, figure):
-    from matplotlib.ticker import FuncFormatter, PercentFormatter
+    from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
 
     for mark in panel.marks:
         _draw_mark(axis, mark, panel, figure)
@@ -223,16 +280,20 @@ def _draw_panel(axis, panel: Panel, figure):
     axis.set_ylabel(panel.y)
     plain = FuncFormatter(lambda value, _: f"{value:,.10g}")
     if panel.log_x:
+        ends = log_range(_reach(panel))
         axis.set_xscale("log")
-        axis.xaxis.set_major_formatter(plain)
-        axis.xaxis.set_minor_formatter("")
+        axis.set_xlim(*ends)
+        axis.set_xticks(log_ticks(*ends), [f"{t:,g}" for t in log_ticks(*ends)])
+        axis.xaxis.set_minor_locator(NullLocator())
     if panel.log_y:
+        ends = log_range([v for m in panel.marks for v in m.y])
         axis.set_yscale("log")
-        axis.yaxis.set_major_formatter(plain)
-        axis.yaxis.set_minor_formatter("")
+        axis.set_ylim(*ends)
+        axis.set_yticks(log_ticks(*ends), [f"{t:,g}" for t in log_ticks(*ends)])
+        axis.yaxis.set_minor_locator(NullLocator())
     else:
         axis.set_ylim(*_range(panel))
-        axis.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None) if panel.percent else plain)
+        axis.yaxis.set_major_formatter(PercentFormatter(1.0, _decimals(_range(panel)[1])) if panel.percent else plain)
     if panel.ticks:
         axis.set_xticks(list(panel.ticks), list(panel.ticks.values()))
     axis.grid(axis="y" if panel.ticks else "both", color=GRID, linewidth=0.6)
@@ -267,7 +328,18 @@ def _draw_mark(axis, mark: Mark, panel: Panel, figure):
         figure.colorbar(dots, ax=axis, label=panel.values, format=lambda value, _: f"{value:.0%}")
     else:
         face = "white" if mark.hollow else color
-        axis.scatter(x, y, marker=MARKERS[style.marker], s=55, color=face, edgecolors=color, linewidths=1.8, label=label, zorder=3)
+        axis.scatter(
+            x,
+            y,
+            marker=MARKERS[style.marker],
+            s=0.55 * mark.size**2,
+            color=face,
+            edgecolors=color,
+            linewidths=1.8,
+            label=label,
+            zorder=3,
+            clip_on=False,
+        )
     errors = {}
     if mark.kind in ("points", "bars") and mark.low is not None:
         errors["yerr"] = _distances(y, mark.low, mark.high)
@@ -275,11 +347,15 @@ def _draw_mark(axis, mark: Mark, panel: Panel, figure):
         errors["xerr"] = _distances(x, mark.x_low, mark.x_high)
     if errors:
         axis.errorbar(x, y, **errors, fmt="none", ecolor=INK if mark.kind == "bars" else color, capsize=3, linewidth=1.3, zorder=2)
-    for index, text in enumerate(mark.texts or []):
+    for index, (text, side) in enumerate(zip(mark.texts or [], _sides(mark), strict=False)):
         bars = mark.kind == "bars"
-        top = mark.high[index] if bars and mark.high is not None else y[index]
-        offset, align = ((0, 3), "center") if bars else ((8, 6), "left")
-        axis.annotate(text, (x[index], top), offset, textcoords="offset points", fontsize=9, color=INK, ha=align, va="bottom")
+        top = max(0, y[index]) if bars else y[index]
+        top = mark.high[index] if bars and mark.high is not None else top
+        offset = (0, 3) if bars else (8 if side == "right" else -8, -6 if mark.below else 6)
+        align = "center" if bars else "left" if side == "right" else "right"
+        axis.annotate(
+            text, (x[index], top), offset, textcoords="offset points", fontsize=9, color=INK, ha=align, va="top" if mark.below else "bottom"
+        )
 
 
 def _distances(centre, low, high) -> list[list[float]]:

@@ -17,7 +17,7 @@ from .notebook import ROOT
 from .runs import RunDir, write_json
 
 START_TIMEOUT_S = 300
-EXPECTED = {c.__name__ for c in RlmError.__subclasses__()} | {"CheckpointError", "RlmError"}
+EXPECTED = {"RlmError", "ConfigError", "RunError", "CheckpointError", "TrainingError", "InfrastructureError"}
 
 
 def execute(notebook: Path, output: Path, parameters: dict):
@@ -46,7 +46,9 @@ def execute(notebook: Path, output: Path, parameters: dict):
     except papermill.PapermillExecutionError as error:
         known = error.ename in EXPECTED
         first_line = str(error.evalue).strip().split("\n")[0]
-        raise RlmError(first_line if known else f"{error.ename} in {notebook.name}: {first_line}; the notebook as it ended is {output}") from None
+        where = "" if known else f"{error.ename} in {notebook.name}: "
+        seen = "" if known else f"; the notebook as it ended is {output}"
+        raise RlmError(where + first_line + seen) from None
     finally:
         if partial.exists():
             os.replace(partial, output)

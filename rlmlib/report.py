@@ -9,9 +9,8 @@ import re
 from pathlib import Path
 
 from . import charts
-from .charts import Chart, count
+from .charts import Chart
 from .drawing import CONFIG
-from .errors import RlmError
 from .runs import RunDir, _read_json, read_jsonl, write_json, write_text
 
 LABELS = ("base", "trained")
@@ -46,9 +45,9 @@ class Facts:
         self.summaries, self.rows = {}, {}
         for label in LABELS:
             summary = _read_json(run / f"eval/{label}/summary.json")
-            if "heldout" in summary:
-                self.summaries[label] = summary
-                self.rows[label] = read_jsonl(run / f"eval/{label}/rollouts.jsonl")
+            rows = read_jsonl(run / f"eval/{label}/rollouts.jsonl")
+            if "heldout" in summary and rows:  # an evaluation is finished when it has both
+                self.summaries[label], self.rows[label] = summary, rows
 
     @property
     def labels(self) -> list[str]:
@@ -140,9 +139,9 @@ def verdict(facts: Facts) -> dict:
     if not facts.compared:
         return {"headline": _partial_headline(facts), "text": _partial_text(facts) + " " + _cost(facts), "tiles": _tiles(facts)}
     differences = {key: facts.difference("heldout", rate) for key, rate in HEADLINE.items()}
-    parts = [_compare(facts, "pass_at_1", "right answers", share, differences)]
-    parts.append(_compare(facts, "leaf_tokens_mean", "leaf tokens a rollout", tokens, differences))
-    parts.append(_compare(facts, "missing_final", "rollouts without a final answer", share, differences))
+    parts = [_compare(facts, "pass_at_1", "On held-out questions the share of right answers is", share, differences)]
+    parts.append(_compare(facts, "leaf_tokens_mean", "An attempt spends", tokens, differences, " leaf tokens"))
+    parts.append(_compare(facts, "missing_final", "Attempts that end without any answer are", share, differences))
     return {"headline": _headline(differences), "text": " ".join([*parts, _cost(facts)]), "tiles": _tiles(facts)}
 
 
@@ -163,12 +162,16 @@ def _headline(differences: dict) -> str:
     return f"Training did not measurably help: accuracy did not change beyond chance, for {spent}."
 
 
-def _compare(facts: Facts, key: str, what: str, form, differences: dict) -> str:
+def _compare(facts: Facts, key: str, what: str, form, differences: dict, unit: str = "") -> str:
+    """'What goes from A to B', and how sure that is."""
     before, after = (facts.summaries[label]["heldout"][key] for label in LABELS)
-    apart = "the intervals do not overlap" if disjoint(before, after) else "the intervals overlap"
-    paired = "leaves out zero" if _direction(differences[key]) else "includes zero"
-    sentence = f"{what[0].upper()}{what[1:]}: {interval(before, form)} before, {interval(after, form)} after"
-    return f"{sentence}; {apart}, and the paired difference ({signed(differences[key], form)}) {paired}."
+    if disjoint(before, after):
+        sure = "the intervals do not overlap"
+    elif _direction(differences[key]):
+        sure = f"the intervals overlap, but the difference on the same questions, {signed(differences[key], form)}, is not zero"
+    else:
+        sure = f"no clear change: the difference on the same questions is {signed(differences[key], form)}"
+    return f"{what} {interval(before, form)}{unit} before training and {interval(after, form)} after ({sure})."
 
 
 def _cost(facts: Facts) -> str:
@@ -203,7 +206,11 @@ def _partial_text(facts: Facts) -> str:
 
 def _tiles(facts: Facts) -> list[dict]:
     """The three numbers that matter, before and after."""
-    names = {"pass_at_1": ("Right answers", share), "leaf_tokens_mean": ("Leaf tokens a rollout", tokens), "missing_final": ("No final answer", share)}
+    names = {
+        "pass_at_1": ("Right answers", share),
+        "leaf_tokens_mean": ("Leaf tokens a rollout", tokens),
+        "missing_final": ("No final answer", share),
+    }
     tiles = []
     for key, (name, form) in names.items():
         values = {label: facts.summaries[label]["heldout"][key] for label in facts.labels}
@@ -340,8 +347,9 @@ def _tally(facts: Facts) -> str:
     gained = sum(b["correct"] < t["correct"] for b, t in pairs)
     lost = sum(b["correct"] > t["correct"] for b, t in pairs)
     return (
-        f"These are picked, not typical: from {len(pairs)} pairs of held-out rollouts (same question, same number), one question a family where "
-        "possible, first where the base was wrong and the trained policy right, then where it was right and saved the most leaf tokens. "
+        f"These are picked, not typical: from {len(pairs)} pairs of held-out rollouts (same question, same number), one question a "
+        "family where possible, first where the base was wrong and the trained policy right, "
+        "then where it was right and saved the most leaf tokens. "
         f"Among all pairs {gained} turned from wrong to right and {lost} from right to wrong."
     )
 
@@ -423,9 +431,11 @@ def _page(facts: Facts, pictures: dict[str, Chart]) -> dict:
 
 def _settings(section, prefix: str = ""):
     """(dotted key, value, description) of every parameter."""
+    from pydantic import BaseModel
+
     for name, field in type(section).model_fields.items():
         value = getattr(section, name)
-        if hasattr(value, "model_fields"):
+        if isinstance(value, BaseModel):
             yield from _settings(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", json.dumps(value), field.description or ""

@@ -71,7 +71,12 @@ def append_jsonl(path: Path, rows: Iterable[dict]):
         path.parent.mkdir(parents=True, exist_ok=True)
         start = path.stat().st_size if path.exists() else 0
         try:
-            with open(path, "ab") as file:
+            with open(path, "ab+") as file:
+                file.seek(max(0, start - 1))
+                if start and file.read(1) != b"\n":  # a crash cut the last line: it goes, or it would spoil the next one
+                    file.seek(0)
+                    start = file.read().rfind(b"\n") + 1
+                    file.truncate(start)
                 file.write(body)
                 file.flush()
                 os.fsync(file.fileno())
@@ -193,7 +198,9 @@ def open_run(path: str | Path, params: config.Params, fresh: bool = False) -> Ru
 
 def _clear(run: RunDir):
     """Delete a run directory, but nothing that does not look like one."""
-    if any(run.path.iterdir()) and not (run / "params.json").exists():
+    with writing(run.path):
+        empty = not any(run.path.iterdir())
+    if not empty and not (run / "params.json").exists():
         raise RunError(f"{run.path}: is not empty and holds no run; nothing was deleted, choose another folder")
     with run.lock(), writing(run.path):
         for entry in run.path.iterdir():

@@ -25,9 +25,7 @@ class TinyChat:
 
     def __init__(self, tokenizer):
         self.tokenizer = tokenizer
-        self.pad_id, self._system, self._user, self._assistant, self.end_id = (
-            tokenizer.token_to_id(token) for token in self.SPECIAL
-        )
+        self.pad_id, self._system, self._user, self._assistant, self.end_id = (tokenizer.token_to_id(token) for token in self.SPECIAL)
         self._role = {"system": self._system, "user": self._user}
 
     def prompt_ids(self, messages: list[Message]) -> list[int]:

@@ -39,7 +39,7 @@ _CUES = {
     "birthplace": r"\b(born|birthplace|came into the world)\b",
 }
 _NAME = re.compile(r"[A-Z][a-z]+(?: [A-Z][a-z]+)*")
-_QUESTION_WORDS = {"Where", "Who", "In", "What", "Name", "Which", "Give", "Tell", "State", "Count", "How", "The", "From", "About", "With", "By"}
+_QUESTION_WORDS = frozenset("Where Who In What Name Which Give Tell State Count How The From About With By".split())
 
 
 class LexicalLeaf:

@@ -1,10 +1,10 @@
 """The study's reward and advantage, for one group (the rollouts of one prompt). Pure functions.
 
-    p      = mean(c)                                     group solve rate
-    beta   = 0 if p <= p0 else beta_max * ((p - p0) / (1 - p0)) ** gamma
-    u_i    = (T_i - Tmin) / (Tmax - Tmin)                0 where all are equal
-    r_i    = clip(c_i - forced_penalty * c_i * forced_i - beta(p) * u_i)
-    A_i    = r_i - mean(r)                               no division by std, no length weight
+p      = mean(c)                                     group solve rate
+beta   = 0 if p <= p0 else beta_max * ((p - p0) / (1 - p0)) ** gamma
+u_i    = (T_i - Tmin) / (Tmax - Tmin)                0 where all are equal
+r_i    = clip(c_i - forced_penalty * c_i * forced_i - beta(p) * u_i)
+A_i    = r_i - mean(r)                               no division by std, no length weight
 """
 
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ..config import Reward
 
+STUDY = Reward()
 CLIP = {"all_rollouts": (-0.5, 1.0), "correct_only": (0.0, 1.0)}
 
 
@@ -24,7 +25,7 @@ class Outcome:
     forced: bool = False
 
 
-def beta(p: float, config: Reward = Reward()) -> float:
+def beta(p: float, config: Reward = STUDY) -> float:
     """Weight of the cost penalty at group solve rate p in [0, 1]."""
     if p <= config.p0:
         return 0.0
@@ -39,7 +40,7 @@ def relative_costs(costs: Sequence[float]) -> list[float]:
     return [(cost - low) / (high - low) for cost in costs]
 
 
-def rewards(group: Sequence[Outcome], config: Reward = Reward()) -> list[float]:
+def rewards(group: Sequence[Outcome], config: Reward = STUDY) -> list[float]:
     """r_i of every rollout of a group, in order."""
     weight = beta(sum(o.correct for o in group) / len(group), config)
     low, high = CLIP[config.scope]

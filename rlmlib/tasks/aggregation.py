@@ -21,7 +21,11 @@ TOPICS = {
 
 QUESTIONS = {
     "shown_count": Templates(
-        ("How many records have the label {l}?", "Count the records with the label {l}.", "What is the number of records with the label {l}?"),
+        (
+            "How many records have the label {l}?",
+            "Count the records with the label {l}.",
+            "What is the number of records with the label {l}?",
+        ),
         ("With the label {l}, how many records are there?",),
     ),
     "shown_most": Templates(
@@ -33,7 +37,11 @@ QUESTIONS = {
         ("What is the number of records with the label {l} of {u}?",),
     ),
     "hidden_user": Templates(
-        ("How many records of {u} are about {l}?", "Count the records of {u} about {l}.", "What is the number of records about {l} of {u}?"),
+        (
+            "How many records of {u} are about {l}?",
+            "Count the records of {u} about {l}.",
+            "What is the number of records about {l} of {u}?",
+        ),
         ("About {l}, how many records did {u} write?",),
     ),
     "hidden_topic": Templates(

@@ -7,25 +7,33 @@
 4. Cloning: next-token loss on the replies; the copied strings weigh more.
 """
 
+import argparse
 import math
 import random
 import string
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 
+from .. import config
 from ..config import Params
+from ..harness.prompts import COMPACT
 from ..models.base import Message
 from ..models.chat import TinyChat
+from ..notebook import ROOT
+from ..runs import write_json
 from ..tasks import names
-from ..tasks.mixture import example
+from . import WEIGHTS
 from . import model as tiny_model
 from . import tokenizer as tiny_tokenizer
 from .demonstrations import Demonstration, play
-from .scripts import key_of
+from .scripts import MIXTURE
+
+COPY_BATCH = 64
 
 
 @dataclass(frozen=True)
@@ -50,7 +58,7 @@ class Sample:
     weights: list[float]
 
 
-def cold_start(params: Params, recipe: Recipe = Recipe(), log: Callable[[str], None] = print):
+def cold_start(params: Params, recipe: Recipe, log: Callable[[str], None] = print):
     """(model, tokenizer), trained from nothing."""
     torch.set_num_threads(params.policy.threads)
     began = time.monotonic()
@@ -61,9 +69,10 @@ def cold_start(params: Params, recipe: Recipe = Recipe(), log: Callable[[str], N
     chat = TinyChat(tokenizer)
     model = tiny_model.build(tokenizer.get_vocab_size(), recipe.seed)
     rng = random.Random(recipe.seed)
+    questions = [d.copied for d in demonstrations]
     optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.copy_lr, betas=(0.9, 0.98), weight_decay=0.01)
     for step in range(recipe.copy_steps):
-        batch = [copy_sample(params, chat, rng, recipe.seed) for _ in range(64)]
+        batch = [copy_sample(questions, chat, rng) for _ in range(COPY_BATCH)]
         _set_lr(optimizer, recipe.copy_lr * min(1, (step + 1) / 20))
         loss = _train_step(model, optimizer, batch, chat.pad_id)
         if step % 40 == 39:
@@ -107,14 +116,11 @@ def weighted_ids(chat: TinyChat, text: str, copied: tuple[str, ...], weight: flo
     return encoding.ids, [weight if i else 1.0 for i in inside]
 
 
-def copy_sample(params: Params, chat: TinyChat, rng: random.Random, seed: int) -> Sample:
-    """A question and its copy as code; one in three is word salad."""
-    if rng.random() < 2 / 3:
-        task = example(params.tasks.model_copy(update={"max_chars": params.tasks.min_chars}), "train", rng.randrange(10**9), seed)
-        question, key = task.question, key_of(task)
-    else:
-        question, key = _salad(rng)
-    prompt = chat.prompt_ids([Message("system", "rlm"), Message("user", f"str {rng.randint(5000, 200000)}\n{question}")])
+def copy_sample(questions: list[tuple[str, str]], chat: TinyChat, rng: random.Random) -> Sample:
+    """A question and its copy as code; one in three is word salad. questions: (question, key) pairs."""
+    question, key = rng.choice(questions) if rng.random() < 2 / 3 else _salad(rng)
+    start = COMPACT.start.format(kind="str", chars=rng.randint(5000, 200_000), question=question)
+    prompt = chat.prompt_ids([Message("system", COMPACT.system), Message("user", start)])
     text = f'```repl\nq = "{question}"\nk = "{key}"\n'
     reply, weights = weighted_ids(chat, text, (question, key), 1.0)
     return Sample(prompt + reply, [0.0] * len(prompt) + weights)
@@ -134,7 +140,7 @@ def _salad(rng: random.Random) -> tuple[str, str]:
 
 def _batches(samples: list[Sample], tokens: int, rng: random.Random) -> list[list[Sample]]:
     """Batches of samples of like length, in random order, of at most `tokens` padded tokens."""
-    order = sorted(samples, key=lambda s: (len(s.ids) + rng.random() * 24))
+    order = sorted(samples, key=lambda s: len(s.ids) + rng.random() * 24)
     batches, current = [], []
     for sample in order:
         if current and (len(current) + 1) * max(len(sample.ids), len(current[-1].ids)) > tokens:
@@ -168,3 +174,21 @@ def _train_step(model, optimizer, batch: list[Sample], pad_id: int) -> float:
 def _set_lr(optimizer, lr: float):
     for group in optimizer.param_groups:
         group["lr"] = lr
+
+
+def main():
+    """Rebuild the weights from nothing: python -m rlmlib.tiny.cold_start [--out FOLDER]."""
+    parser = argparse.ArgumentParser(prog="python -m rlmlib.tiny.cold_start", description=main.__doc__)
+    parser.add_argument("--out", type=Path, default=WEIGHTS, help="folder to write (default: the shipped weights)")
+    parser.add_argument("--params", type=Path, default=ROOT / "params/tiny.yaml")
+    arguments = parser.parse_args()
+    recipe = Recipe()
+    model, tokenizer = cold_start(config.load(arguments.params), recipe)
+    tiny_model.save(model, tokenizer, arguments.out)
+    card = {"recipe": vars(recipe), "mixture": MIXTURE, "parameters": model.num_parameters(), "torch": torch.__version__}
+    write_json(arguments.out / "card.json", card)
+    print(f"written to {arguments.out}")
+
+
+if __name__ == "__main__":
+    main()

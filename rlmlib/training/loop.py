@@ -56,9 +56,7 @@ def train(params: Params, run: RunDir, show: Callable[[str], None] | None = None
     config = params.training
     with run.lock():
         policy = load_policy(params)
-        optimizer = torch.optim.AdamW(
-            policy.trainable, lr=config.lr, betas=(config.beta1, config.beta2), weight_decay=config.weight_decay
-        )
+        optimizer = torch.optim.AdamW(policy.trainable, lr=config.lr, betas=(config.beta1, config.beta2), weight_decay=config.weight_decay)
         curriculum = Curriculum(params.tasks.pool, config.sideline_steps, random.Random(params.seed))
         done = resume(run, policy, optimizer, curriculum)
         progress = Progress(run / "progress.json", "train", config.steps, done, show)
@@ -125,9 +123,7 @@ def sample_batch(engine: Engine, params: Params, curriculum: Curriculum, step: i
 def score(prompt: int, attempts: list[Attempt], params: Params) -> Group:
     """Rewards and verdict of a group. An infrastructure failure drops the group; it is never a wrong answer."""
     basis = params.reward.cost_basis
-    outcomes = [
-        Outcome(a.correct, a.rollout.usage.total if basis == "total" else a.rollout.usage.leaf, a.rollout.forced) for a in attempts
-    ]
+    outcomes = [Outcome(a.correct, a.rollout.usage.total if basis == "total" else a.rollout.usage.leaf, a.rollout.forced) for a in attempts]
     right = sum(o.correct for o in outcomes)
     if any(a.rollout.error for a in attempts):
         verdict = "failed"

@@ -1,0 +1,31 @@
+# Needs Python 3.11 and make. Everything else is installed into .venv by the first target you call.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+PARAMS ?= params/tiny.yaml
+OUT ?= outputs/demo
+VENV := .venv/bin
+
+.PHONY: help install demo test lab cold-start lint clean
+
+help:  ## these lines
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
+
+install:  ## .venv with the versions of environment.yml (CPU set)
+	@$(PYTHON) tools/install.py --profile cpu
+
+demo: install  ## base evaluation, RL, evaluation, report; resumes; FRESH=1 starts over
+	@$(VENV)/python -m rlmlib.demo --params $(PARAMS) --out $(OUT) $(if $(FRESH),--fresh)
+
+test: install  ## the whole test suite
+	@$(VENV)/python -m pytest tests
+
+lab: install  ## JupyterLab on the notebooks
+	$(VENV)/jupyter lab --notebook-dir=. --ServerApp.root_dir=. notebooks
+
+cold-start: install  ## rebuild the tiny policy's weights from nothing (OUT=folder to keep the shipped ones)
+	@$(VENV)/python -m rlmlib.tiny.cold_start $(if $(filter file,$(origin OUT)),,--out $(OUT))
+
+lint: install  ## ruff over code, tests and notebooks
+	@$(VENV)/ruff check . && $(VENV)/ruff format --check .
+
+clean:  ## remove .venv and caches; outputs/ stays
+	rm -rf .venv .pytest_cache .ruff_cache
