@@ -86,13 +86,16 @@ def training_dynamics(frame: "pd.DataFrame") -> Chart:
     """Small multiples over steps. frame: the rows of metrics.jsonl."""
     span = window(len(frame))
     first, last = (part["correct"].mean() for part in (frame.head(span), frame.tail(span)))
-    words = change("Right answers in training", first, last) if len(frame) > 1 else "Training has one step so far"
+    title = f"{change('Right answers in training', first, last)} over {len(frame)} steps"
+    if len(frame) == 1:
+        title = f"Right answers in the first training step: {percent(last)}"
+    kind = "line" if len(frame) > 1 else "points"
 
     def panel(title: str, series: dict[str, tuple[str, str]], **options) -> Panel:
         marks = []
         for column, (label, style) in series.items():
             smooth = frame[column].rolling(span, center=True, min_periods=1).mean()
-            marks += [Mark("line", frame["step"], frame[column], style, light=True), Mark("line", frame["step"], smooth, style, label)]
+            marks += [Mark(kind, frame["step"], frame[column], style, light=True), Mark(kind, frame["step"], smooth, style, label)]
         return Panel(title, "", "", marks, **options)
 
     spent_log = bool((frame["leaf_tokens_mean"] > 0).all())
@@ -100,7 +103,7 @@ def training_dynamics(frame: "pd.DataFrame") -> Chart:
         panel("Right answers", {"correct": ("", "trained")}, percent=True),
         panel("Rollouts that ask the leaf", {"llm_usage": ("", "trained")}, percent=True),
         panel("Groups, none right", {"all_wrong": ("", "trained")}, percent=True),
-        panel("Leaf tokens a rollout" + (" (log)" if spent_log else ""), {"leaf_tokens_mean": ("", "trained")}, log_y=spent_log),
+        panel("Leaf tokens" + (" (log)" if spent_log else ""), {"leaf_tokens_mean": ("", "trained")}, log_y=spent_log),
         panel("Final answers", {"missing": ("missing", "trained"), "forced": ("forced", "base")}, percent=True),
         panel("Entropy, nats a token", {"entropy": ("", "trained")}),
         panel("Tokens left out", {"dropped_high": ("rose", "trained"), "dropped_low": ("fell", "base")}, percent=True),
@@ -111,7 +114,7 @@ def training_dynamics(frame: "pd.DataFrame") -> Chart:
         f"Each panel is one measure over the steps of training; thin lines are the steps, thick lines a mean over {span}. "
         "All sampled rollouts count. Tokens left out: those whose probability had moved too far, up or down, for a safe update."
     )
-    return Chart("training_dynamics", f"{words} over {len(frame)} steps", reading, frame[list(DYNAMICS)], panels, columns=4)
+    return Chart("training_dynamics", title, reading, frame[list(DYNAMICS)], panels, columns=4)
 
 
 def step_scatter(frame: "pd.DataFrame") -> Chart:

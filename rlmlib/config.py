@@ -134,6 +134,7 @@ class Training(_Section):
     keep_all_right: bool = Field(False, description="train on all-right groups (their only signal is cost); the write-up drops them")
     sideline_steps: Annotated[int, Field(ge=0)] = Field(5, description="steps that an all-wrong prompt is set aside")
     max_waves: PositiveInt = Field(20, description="sampling waves of a step before it ends for lack of signal")
+    max_wave_prompts: PositiveInt = Field(40, description="groups sampled at once at most")
     micro_batch_tokens: PositiveInt = Field(8192, description="padded tokens of one forward and backward pass")
     checkpoint_every: PositiveInt = Field(1, description="steps between checkpoints")
     keep_last: PositiveInt = Field(2, description="checkpoints kept; the final one always is")

@@ -29,12 +29,12 @@ ATTEMPTS_LOG = "attempts.jsonl"
 
 @dataclass(frozen=True)
 class Stage:
-    """A notebook of the demo. `done(run)` says whether its result is there already."""
+    """A notebook of the demo and the file that its result is."""
 
     name: str
     notebook: str
     parameters: dict
-    result: str  # file that exists when the stage is done
+    result: str
 
 
 def stages(run: RunDir, params_path: Path, steps: int) -> list[Stage]:
@@ -56,7 +56,7 @@ def demo(params_path: Path, out: Path, fresh: bool) -> RunDir:
         plan = stages(run, params_path.resolve(), params.training.steps)
         for number, stage in enumerate(plan, 1):
             title = f"[{number}/{len(plan)}] {stage.name}"
-            if (run / stage.result).exists():
+            if is_done(run, stage):
                 print(f"{title}: done already")
                 continue
             began = time.monotonic()
@@ -68,6 +68,14 @@ def demo(params_path: Path, out: Path, fresh: bool) -> RunDir:
         raise
     run.set_status("done")
     return run
+
+
+def is_done(run: RunDir, stage: Stage) -> bool:
+    """A result is there; a report counts only if it covers the trained policy (it may be rendered midway by hand)."""
+    path = run / stage.result
+    if stage.notebook != "90_report" or not path.exists():
+        return path.exists()
+    return bool(json.loads(path.read_text()).get("trained"))
 
 
 def run_stage(run: RunDir, stage: Stage, title: str):

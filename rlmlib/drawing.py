@@ -143,13 +143,13 @@ def log_range(values: Sequence[float]) -> tuple[float, float]:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """1-2-5 ticks; powers of ten where those would crowd, every digit where they would be too few."""
+    """1-2-5 ticks; powers of ten where those would crowd, more digits where they would be too few."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    every = [digit * 10.0**d for d in decades for digit in range(1, 10) if low <= digit * 10.0**d <= high]
-    fine = [t for t in every if f"{t:e}"[0] in "125"]
+    dense = [digit * 10.0**d for d in decades for digit in (1, 2, 3, 5, 7) if low <= digit * 10.0**d <= high]
+    fine = [t for t in dense if f"{t:e}"[0] in "125"]
     if len(fine) > 8:
         return [t for t in fine if f"{t:e}"[0] == "1"]
-    return fine if len(fine) > 2 else every
+    return fine if len(fine) > 2 else dense
 
 
 def _reach(panel: Panel) -> list[float]:
@@ -161,7 +161,7 @@ def _range(panel: Panel) -> tuple[float, float]:
     """Limits of a linear y axis: zero is always on it, and the two renderers agree."""
     values = [float(v) for m in panel.marks for part in (m.y, m.low, m.high) if part is not None for v in part if v == v]
     low, high = min([0.0, *values]), max([0.0, *values])
-    span = (high - low) or 0.01
+    span = (high - low) or 1.0
     top = high + span * (0.06 + panel.headroom)
     return (low - span * 0.06 if low < 0 else 0.0), min(top, 1.03 + panel.headroom) if panel.percent else top
 
@@ -245,8 +245,8 @@ def static_svg(panels: Sequence[Panel], columns: int, title: str, name: str) -> 
     rows = -(-len(panels) // columns)
     settings = {"svg.fonttype": "none", "svg.hashsalt": name, "font.family": "sans-serif", "text.parse_math": False, "font.size": 10}
     with matplotlib.rc_context(settings):
-        heading = textwrap.wrap(title, 95)
-        figure = Figure(figsize=(10.5, (2.5 if rows > 1 else 3.6) * rows + 0.5 + 0.2 * len(heading)), layout="constrained")
+        heading = textwrap.wrap(title, 85)
+        figure = Figure(figsize=(9.4, (2.4 if rows > 1 else 3.6) * rows + 0.5 + 0.2 * len(heading)), layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False).flat
         for panel, axis in zip(panels, axes, strict=False):
             _draw_panel(axis, panel, figure)
@@ -267,7 +267,7 @@ def _embeddable(svg: str, name: str, title: str) -> str:
     svg = re.sub(r'href="#', f'href="#{name}-', svg)
     svg = svg.replace("url(#", f"url(#{name}-")
     return svg.replace(
-        "<svg ", f'<svg style="max-width:100%;height:auto" role="img" aria-label="{html.escape(title, quote=True)}" ', 1
+        "<svg ", f'<svg style="width:100%;max-width:900px;height:auto" role="img" aria-label="{html.escape(title, quote=True)}" ', 1
     ).strip()
 
 
@@ -327,7 +327,7 @@ def _draw_mark(axis, mark: Mark, panel: Panel, figure):
         dots = axis.scatter(x, y, c=list(mark.values), cmap=scale, s=36, edgecolors=INK, linewidths=0.7, label=label, zorder=3)
         figure.colorbar(dots, ax=axis, label=panel.values, format=lambda value, _: f"{value:.0%}")
     else:
-        face = "white" if mark.hollow else color
+        face = "none" if mark.hollow else color
         axis.scatter(
             x,
             y,

@@ -111,7 +111,7 @@ def interval(triple, form) -> str:
 
 def tokens(value: float) -> str:
     """Thin spaces between thousands: commas are taken by intervals."""
-    return (f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}").replace(",", "\u202f")
+    return (f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.1f}").replace(",", "\u202f")
 
 
 def signed(triple, form) -> str:

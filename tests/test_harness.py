@@ -14,6 +14,7 @@ from rlmlib.errors import InfrastructureError
 from rlmlib.harness.repl import ReplServer, WorkerDied
 from rlmlib.harness.rollout import RolloutRunner
 from rlmlib.models.base import ContextFull, LeafReply, Reply
+from rlmlib.models.lexical_leaf import LexicalLeaf
 
 CASES = json.loads((Path(__file__).parent / "data/protocol_cases.json").read_text())["ended"]
 SECRET = "sk-not-for-the-worker"
@@ -191,7 +192,15 @@ def test_error_after_a_long_output_is_still_seen(server):
 
 @pytest.mark.parametrize(
     "context",
-    ["", "a\r\nb\rc\n", "nul \0 here", "lone \ud800 and \udfff", "é日本\U0001f600\u2028", "FINAL(no)\n```repl\n{braces} %s", "ab\n" * 350_000],
+    [
+        "",
+        "a\r\nb\rc\n",
+        "nul \0 here",
+        "lone \ud800 and \udfff",
+        "é日本\U0001f600\u2028",
+        "FINAL(no)\n```repl\n{braces} %s",
+        "ab\n" * 350_000,
+    ],
     ids=["empty", "crlf", "nul", "surrogates", "unicode", "markup", "1MB"],
 )
 def test_text_context_is_identical(server, context):
@@ -200,7 +209,9 @@ def test_text_context_is_identical(server, context):
     assert rollout.answer == hashlib.sha256(context.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-@pytest.mark.parametrize("context", [[1, 2.5, "four", None], [], {}, {"k": [True, {"n": "v\r\n"}]}], ids=["list", "no-list", "no-dict", "dict"])
+@pytest.mark.parametrize(
+    "context", [[1, 2.5, "four", None], [], {}, {"k": [True, {"n": "v\r\n"}]}], ids=["list", "no-list", "no-dict", "dict"]
+)
 def test_list_and_dict_contexts_are_identical(server, context):
     rollout, _, _ = play(server, block("FINAL(repr(context))"), context=context)
     assert rollout.answer == repr(context)
@@ -274,7 +285,7 @@ DEADLY = {
     "kill": "import os\nos.kill(0, 9)",
     "all fds closed": "import os\nos.closerange(0, 256)",
     "stack overflow": "import sys\nsys.setrecursionlimit(10**9)\ndef f():\n    f()\nf()",
-    "garbage on the channel": "import os\nfor n in range(3, 64):\n    try:\n        os.write(n, b'\\xff' * 64)\n    except OSError:\n        pass",
+    "garbage on the channel": "import os\nfds = [int(n) for n in os.listdir('/proc/self/fd')]\nfor n in fds:\n    os.write(n, b'\\xff' * 64)",
     "builtins replaced": "import builtins\nbuiltins.str = builtins.isinstance = builtins.len = None",
     "json replaced": "import json\njson.dumps = json.loads = None",
     "stopped": "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)",
@@ -340,7 +351,9 @@ with ThreadPoolExecutor(8) as pool:
 
 
 def test_subcall_from_a_thread_that_outlives_its_block_hangs_nothing(server):
-    late = "import threading, time\ndef ask():\n    time.sleep(0.1)\n    llm_query('late')\nthreading.Thread(target=ask, daemon=True).start()"
+    late = (
+        "import threading, time\ndef ask():\n    time.sleep(0.1)\n    llm_query('late')\nthreading.Thread(target=ask, daemon=True).start()"
+    )
     rollout, _, _ = play(server, block(late), block("time.sleep(0.3)\nprint('second')"), block("print('third')"), "FINAL(done)")
     assert rollout.answer == "done" and rollout.turns[2].outputs == ["third"]
 
@@ -395,6 +408,18 @@ def test_worker_is_gone_after_the_server_is_closed():
         pid = asyncio.run(pid_of(own))
         was_alive = alive(pid)
     assert was_alive and gone(pid)
+
+
+@pytest.mark.xfail(reason="process isolation is no jail yet: a process in a session of its own outlives its worker", strict=True)
+def test_child_process_in_a_session_of_its_own_is_gone_after_its_rollout(server):
+    code = "import subprocess\nFINAL(subprocess.Popen(['sleep', '5'], start_new_session=True).pid)"
+    assert gone(int(play(server, block(code))[0].answer), within_s=0.5)
+
+
+def test_server_that_died_during_a_rollout_is_an_infrastructure_failure():
+    with ReplServer() as own:
+        rollout, _, _ = play(own, block("import os, signal, time\nos.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(9)"), "FINAL(1)")
+    assert "REPL server is gone" in rollout.error or "did not start" in rollout.error
 
 
 def test_server_may_be_closed_twice():
@@ -505,6 +530,13 @@ def test_too_long_a_prompt_is_refused_before_it_is_sent(server):
 
 def test_prompt_of_exactly_the_limit_is_sent(server):
     assert output_of(server, "print(len(llm_query('x' * 85)))", leaf=EchoLeaf(window_tokens=100)) == "87"
+
+
+def test_offline_leaf_refuses_prompts_over_its_share_of_the_window(server):
+    leaf = LexicalLeaf(window_tokens=2400)
+    refused = output_of(server, "print(llm_query('Where was A B born?' + chr(10) + 'x' * 8200))", leaf=leaf)
+    read = output_of(server, "print(llm_query('Where was A B born?' + chr(10) + 'x' * 8000))", leaf=leaf)
+    assert refused.startswith("error: prompt of 2056 tokens is over the limit of 2040") and read == "NOT_FOUND"
 
 
 def test_too_long_a_prompt_uses_no_budget(server):

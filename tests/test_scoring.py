@@ -56,7 +56,17 @@ def test_beta_of_the_study(p, weight):
         (CORRECT_ONLY, ("+400", "+400", "+400", "-10"), [1, 1, 1, 0]),
         (Reward(beta_max=0), ("+20", "-40", "-80", "+100"), [1, 0, 0, 1]),
     ],
-    ids=["all-rollouts", "one-right", "all-wrong", "forced", "correct-only", "small-beta", "correct-only-spread", "equal-cost", "no-pressure"],
+    ids=[
+        "all-rollouts",
+        "one-right",
+        "all-wrong",
+        "forced",
+        "correct-only",
+        "small-beta",
+        "correct-only-spread",
+        "equal-cost",
+        "no-pressure",
+    ],
 )
 def test_reward_of_the_study(config, marks, expected):
     assert rewards(group(*marks), config) == pytest.approx(expected)

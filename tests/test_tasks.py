@@ -2,7 +2,9 @@
 
 import ast
 import asyncio
+import contextlib
 import hashlib
+import math
 import os
 import random
 import re
@@ -15,12 +17,13 @@ from pathlib import Path
 import pytest
 
 from rlmlib.config import Tasks
+from rlmlib.errors import RlmError
 from rlmlib.models.lexical_leaf import NOT_FOUND, LexicalLeaf
 from rlmlib.tasks import names
 from rlmlib.tasks.mixture import example, examples
 
 ROOT = Path(__file__).parents[1]
-SHORT = Tasks(min_chars=5_000, max_chars=12_000)
+SHORT = Tasks(min_chars=5_000, max_chars=30_000)
 COUNT = 150  # examples of each split that the properties are checked on
 SPLITS = ("train", "seen", "heldout")
 
@@ -70,8 +73,9 @@ def test_another_seed_gives_other_examples():
 DIGEST = """
 import hashlib
 from rlmlib.config import Tasks
+from rlmlib.errors import RlmError
 from rlmlib.tasks.mixture import examples
-made = examples(Tasks(min_chars=5000, max_chars=12000), "train", 12, 7)
+made = examples(Tasks(min_chars=5000, max_chars=30000), "train", 12, 7)
 print(hashlib.sha256(repr(made).encode()).hexdigest())
 """
 
@@ -89,7 +93,7 @@ def test_ids_are_unique_and_name_the_split(everything):
 
 def test_shares_are_those_of_the_mixture():
     """1,000 draws: each share within 5 standard deviations (.08) of what was asked for."""
-    config = Tasks(min_chars=1000, max_chars=2000, aggregation=0.6, research=0.3, coding=0.1)
+    config = Tasks(min_chars=5000, max_chars=6000, aggregation=0.6, research=0.3, coding=0.1)
     found = Counter(example(config, "train", i, 7).family for i in range(1000))
     assert all(abs(found[f] / 1000 - share) < 0.08 for f, share in (("aggregation", 0.6), ("research", 0.3), ("coding", 0.1)))
 
@@ -124,18 +128,18 @@ def test_share_of_two_hop_questions_is_kept(share):
 @pytest.mark.parametrize("family", ["aggregation", "research"])
 def test_length_is_in_range_up_to_one_line(everything, family):
     longest_line = max(len(line) for e in of(everything, family) for line in e.context.split("\n"))
-    assert all(5_000 <= len(e.context) <= 12_000 + longest_line for e in of(everything, family))
+    assert all(5_000 <= len(e.context) <= 30_000 + longest_line for e in of(everything, family))
 
 
 def test_length_of_code_is_in_range_up_to_one_file(everything):
-    assert all(1_000 <= len(e.context) <= 12_500 for e in of(everything, "coding"))
+    assert all(4_000 <= len(e.context) <= 30_500 for e in of(everything, "coding"))
 
 
 def test_lengths_are_spread_log_uniformly():
     """300 records contexts from 1k to 100k: each third of the log range holds 20 to 47 %."""
     config = Tasks(min_chars=1000, max_chars=100_000, aggregation=1.0, research=0.0, coding=0.0)
     lengths = [len(e.context) for e in examples(config, "train", 300, 7)]
-    thirds = Counter(min(2, int(max(0.0, (len(str(n)) > 0) * __import__("math").log(n / 1000, 100) * 3))) for n in lengths)
+    thirds = Counter(min(2, int(math.log(n / 1000, 100) * 3)) for n in lengths)
     assert all(0.2 < thirds[i] / 300 < 0.47 for i in range(3))
 
 
@@ -184,8 +188,18 @@ def test_shown_label_agrees_with_its_text(everything):
 
 
 FACTS = {
-    "birthplace": (r"{n} was born in (\w+)", r"{n} came into the world in (\w+)", r"birthplace of {n} is (\w+)", r"{n} was born stood in (\w+)"),
-    "occupation": (r"{n} worked as a (\w+)", r"trade {n} was a (\w+)", r"{n} earned a living as a (\w+)", r"profession of {n} was that of a (\w+)"),
+    "birthplace": (
+        r"{n} was born in (\w+)",
+        r"{n} came into the world in (\w+)",
+        r"birthplace of {n} is (\w+)",
+        r"{n} was born stood in (\w+)",
+    ),
+    "occupation": (
+        r"{n} worked as a (\w+)",
+        r"trade {n} was a (\w+)",
+        r"{n} earned a living as a (\w+)",
+        r"profession of {n} was that of a (\w+)",
+    ),
     "year": (r"\b(1[789]\d\d)\b",),
     "teacher": (r"{n} studied under (\w+ \w+)", r"teacher of {n} was (\w+ \w+)", r"{n} was taught by (\w+ \w+)"),
     "country": (r"{n} lies in the country of (\w+)", r"country around {n} is (\w+)", r"{n} is a town in the country (\w+)"),
@@ -323,22 +337,35 @@ def test_seen_examples_are_new(made):
     assert not trained & {(e.question, e.context) for e in made["seen"]}
 
 
-def test_names_do_not_run_out():
-    """A held-out context of 2.5 million characters has about 4,500 people; a drawing that cannot end is stopped."""
+@contextlib.contextmanager
+def at_most(seconds):
+    """Fails the test where the code inside may never end."""
 
     def stop(*_):
-        pytest.fail("drawing a new held-out name never ends once the lists are used up")
+        pytest.fail(f"did not end within {seconds} s")
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, 3.0)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
-        used = set()
-        for _ in range(4500):
-            names.person(random.Random(len(used)), True, used)
+        yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def test_names_do_not_run_out():
+    """A held-out context of 2.5 million characters has about 4,500 people."""
+    rng, used = random.Random(0), set()
+    with at_most(4):
+        for _ in range(4500):
+            names.person(rng, True, used)
     assert len(used) == 4500
+
+
+def test_contexts_too_short_for_a_question_on_code_end_in_an_example_or_an_error():
+    config = Tasks(min_chars=1000, max_chars=2000, aggregation=0.0, research=0.0, coding=1.0)
+    with at_most(4), contextlib.suppress(RlmError):
+        assert example(config, "train", 0, 7).context
 
 
 # --- the offline leaf
@@ -380,8 +407,14 @@ def excerpt(e, length):
         start, end = evidence(e)
         begin = max(0, start - max(0, length - 500) // 2)
         return e.context[begin : max(end, begin + length)]
-    key, lines = key_of(e), e.context.split("\n")
-    own = [i for i, line in enumerate(lines) if (line.startswith(key) if e.family == "research" else key in line)]
+    key = key_of(e)
+    starts = e.family == "research"
+    return with_others(e, [i for i, line in enumerate(e.context.split("\n")) if (line.startswith(key) if starts else key in line)], length)
+
+
+def with_others(e, own, length):
+    """The lines `own` of the context and random others up to a length, in the context's order."""
+    lines = e.context.split("\n")
     size, chosen = sum(len(lines[i]) for i in own), set(own)
     for i in random.Random(e.id).sample(range(len(lines)), len(lines)):
         if i not in chosen and size + len(lines[i]) < length:
@@ -407,6 +440,30 @@ def test_leaf_is_mostly_right_on_short_excerpts(readable, short_accuracy):
 def test_leaf_is_about_as_right_on_long_excerpts(readable, short_accuracy, length):
     """The same questions with 4 and 15 times the text around the evidence: at most 4 points apart."""
     assert abs(accuracy(readable, lambda e: read(f"{e.question}\n{excerpt(e, length)}")) - short_accuracy) <= 0.04
+
+
+@pytest.fixture(scope="module")
+def two_hop():
+    """(question, line numbers of its two pages)."""
+    config = Tasks(min_chars=15_000, max_chars=40_000, two_hop=1.0, aggregation=0.0, research=1.0, coding=0.0)
+    found = []
+    for e in examples(config, "train", 250, 11):
+        subject = subject_of(e)
+        middle = fact(e.context, subject, "birthplace" if e.task == "born_country" else "teacher")
+        found.append((e, [i for i, line in enumerate(e.context.split("\n")) if line.startswith((f"{subject}. ", f"{middle}. "))]))
+    return found
+
+
+@pytest.mark.parametrize("task", ["born_country", "teacher_occupation"])
+def test_leaf_is_about_as_right_on_two_pages_among_many(two_hop, task):
+    """Both pages alone, then in a full window: at most 4 points apart."""
+
+    def right(e, own, length):
+        return read(f"{e.question}\n{with_others(e, own, length)}") == e.answer
+
+    asked = [(e, own) for e, own in two_hop if e.task == task]
+    alone, among = (sum(right(e, own, length) for e, own in asked) / len(asked) for length in (0, WINDOW))
+    assert len(asked) > 100 and alone > 0.85 and abs(alone - among) <= 0.04
 
 
 def test_mapping_over_all_chunks_is_about_as_right_as_selecting(readable, short_accuracy):
@@ -445,6 +502,8 @@ def test_leaf_costs_a_token_for_four_characters():
     assert (reply.prompt_tokens, reply.completion_tokens) == (101, len(reply.text) // 4 + 1)
 
 
-@pytest.mark.parametrize("prompt", ["", "\n", "?", "`\n", "`x`", "Which label?\n | | | ", "Where was A born?\n\ud800", "How many parameters `f`\ndef f(" * 50])
+@pytest.mark.parametrize(
+    "prompt", ["", "\n", "?", "`\n", "`x`", "Which label?\n | | | ", "Where was A born?\n\ud800", "How many parameters `f`\ndef f(" * 50]
+)
 def test_leaf_survives_any_prompt(prompt):
     assert isinstance(read(prompt), str)

@@ -125,7 +125,8 @@ def _value(sentence: str, subject: str, relation: str) -> str | None:
         return year[0] if year else None
     if relation == "occupation":
         return next((word for word in re.findall(r"[a-z]+", sentence) if word in _OCCUPATIONS), None)
-    rest = sentence.replace(subject, " ")
+    # a teacher is named after the pupil: "A studied under B" says nothing of B's own teacher
+    rest = sentence.partition(subject)[2] if relation == "teacher" else sentence.replace(subject, " ")
     spans = [m[0] for m in _NAME.finditer(rest) if m[0] not in _QUESTION_WORDS and m[0] != "It"]
     return spans[-1] if spans else None
 

@@ -1,5 +1,6 @@
 """The training loop, as the write-up tells it: sample groups, score, shape, drop, step, push, log."""
 
+import math
 import random
 import time
 from collections.abc import Callable
@@ -22,12 +23,13 @@ from .policy import Policy, load_policy
 from .step import TrainItem, update
 
 TRAIN_STREAM = 1  # first part of every sampling key, so that training and evaluation never share random numbers
+MIN_ACCEPTANCE = 0.2  # a wave is at most 1 / this times as large as what is missing
 MAX_SKIPPED = 5  # steps in a row without a finite gradient
 
 
 @dataclass
 class Group:
-    """The rollouts of one prompt. verdict: kept, all_wrong, all_right or failed (infrastructure)."""
+    """The rollouts of one prompt. verdict: kept, all_wrong, all_right, surplus (the batch was full), failed (infrastructure)."""
 
     prompt: int
     attempts: list[Attempt]
@@ -60,11 +62,12 @@ def train(params: Params, run: RunDir, show: Callable[[str], None] | None = None
         curriculum = Curriculum(params.tasks.pool, config.sideline_steps, random.Random(params.seed))
         done = resume(run, policy, optimizer, curriculum)
         progress = Progress(run / "progress.json", "train", config.steps, done, show)
+        row = {"acceptance": 1.0, **(run.metrics[-1] if done else {})}
         skipped = 0
         with Engine(params, policy) as engine:
             for step in range(done, config.steps):
                 began = time.monotonic()
-                batch = sample_batch(engine, params, curriculum, step)
+                batch = sample_batch(engine, params, curriculum, step, row["acceptance"])
                 sampled = time.monotonic()
                 stats = update(policy, optimizer, train_items(batch), config, params.sampling.temperature)
                 engine.push(policy)
@@ -93,28 +96,36 @@ def resume(run: RunDir, policy: Policy, optimizer, curriculum: Curriculum) -> in
     return step
 
 
-def sample_batch(engine: Engine, params: Params, curriculum: Curriculum, step: int) -> Batch:
-    """Sample waves of groups until the batch is full of groups that carry a signal (refill)."""
+def sample_batch(engine: Engine, params: Params, curriculum: Curriculum, step: int, acceptance: float) -> Batch:
+    """Sample waves of groups until the batch is full of groups that carry a signal (refill).
+
+    A wave is as large as `acceptance`, the share of groups that had a signal so far, suggests.
+    """
     config, batch = params.training, Batch()
+    per_prompt = config.rollouts_per_prompt
     while len(batch.kept) < config.prompts_per_step:
         if batch.waves == config.max_waves:
             raise TrainingError(
                 f"step {step}: {batch.waves} waves gave {len(batch.kept)} of {config.prompts_per_step} groups with a signal; "
                 "every rollout of a prompt is right or every one wrong. Change tasks.* or raise sampling.temperature"
             )
-        prompts = curriculum.draw(config.prompts_per_step - len(batch.kept), step)
+        missing = config.prompts_per_step - len(batch.kept)
+        share = len(batch.kept) / len(batch.groups) if batch.groups else acceptance
+        size = min(math.ceil(missing / max(share, MIN_ACCEPTANCE)), config.max_wave_prompts)
+        prompts = curriculum.draw(size, step)
         jobs = [
             Job(example(params.tasks, "train", prompt, params.seed), index, (TRAIN_STREAM, params.seed, step, batch.waves, slot, index))
             for slot, prompt in enumerate(prompts)
-            for index in range(config.rollouts_per_prompt)
+            for index in range(per_prompt)
         ]
         attempts = engine.run(jobs)
         for slot, prompt in enumerate(prompts):
-            size = config.rollouts_per_prompt
-            group = score(prompt, attempts[slot * size : (slot + 1) * size], params)
+            group = score(prompt, attempts[slot * per_prompt : (slot + 1) * per_prompt], params)
             if group.verdict in ("all_wrong", "failed"):
                 curriculum.sideline(prompt, step)
             keep = group.verdict == "kept" or (group.verdict == "all_right" and config.keep_all_right)
+            if keep and len(batch.kept) == config.prompts_per_step:
+                keep, group.verdict = False, "surplus"
             (batch.kept if keep else batch.dropped).append(group)
         batch.waves += 1
     return batch
@@ -167,6 +178,7 @@ def metrics(batch: Batch) -> dict:
         "all_right": verdicts.count("all_right") / len(verdicts),
         "failed_groups": verdicts.count("failed"),
         "cost_spread": float(np.mean(spread)),
+        "acceptance": (len(batch.kept) + verdicts.count("surplus")) / len(verdicts),
         "groups": len(verdicts),
         "waves": batch.waves,
     }
