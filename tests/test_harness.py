@@ -285,7 +285,7 @@ DEADLY = {
     "kill": "import os\nos.kill(0, 9)",
     "all fds closed": "import os\nos.closerange(0, 256)",
     "stack overflow": "import sys\nsys.setrecursionlimit(10**9)\ndef f():\n    f()\nf()",
-    "garbage on the channel": "import os\nfds = [int(n) for n in os.listdir('/proc/self/fd')]\nfor n in fds:\n    os.write(n, b'\\xff' * 64)",
+    "channel garbage": "import os\nfds = [int(n) for n in os.listdir('/proc/self/fd')]\nfor n in fds:\n    os.write(n, b'\\xff' * 64)",
     "builtins replaced": "import builtins\nbuiltins.str = builtins.isinstance = builtins.len = None",
     "json replaced": "import json\njson.dumps = json.loads = None",
     "stopped": "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)",

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from ..errors import ConfigError
 from .base import ContextFull, Message, Reply
 from .chat import ChatFormat
 
@@ -72,7 +73,8 @@ class QwenWeights:
         b, n = ids.shape
         span = int(lengths.max())
         x = self.embed[ids]
-        cos, sin = self.cos[positions][:, None], self.sin[positions][:, None]
+        at = positions.clamp(max=len(self.cos) - 1)  # rows that have ended ride along past their last position
+        cos, sin = self.cos[at][:, None], self.sin[at][:, None]
         columns = torch.arange(span)
         mask = (columns[None, None] <= positions[:, :, None])[:, None]
         rows = torch.arange(b)[:, None]
@@ -134,6 +136,8 @@ class TorchSampler:
     """Samples replies for all open sessions in one batch. Not thread-safe: one event loop."""
 
     def __init__(self, weights: QwenWeights, chat: ChatFormat, temperature: float, max_sequence: int):
+        if max_sequence > len(weights.cos):
+            raise ConfigError(f"sampling.max_sequence_tokens: {max_sequence} is over the model's {len(weights.cos)} positions")
         self.weights, self.chat = weights, chat
         self.temperature, self.max_sequence = temperature, max_sequence
         self._open: set[TorchSession] = set()

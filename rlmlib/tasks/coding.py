@@ -13,9 +13,11 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..errors import ConfigError
 from .base import Example, Split, Templates, log_uniform
 
 HEADER = "### file: "
+TRIES = 200
 _TRAIN = (
     "argparse ast base64 bisect calendar cmd code codeop collections/__init__ configparser contextlib copy csv "
     "dataclasses datetime difflib dis doctest email/message email/utils email/header enum filecmp fileinput fnmatch "
@@ -67,7 +69,7 @@ class _Module:
     source: str
     functions: tuple[tuple[str, int], ...]  # name, parameters of all kinds
     classes: tuple[tuple[str, str | None], ...]  # name, first base
-    toplevel: int
+    toplevel: int  # 0 where async functions would make the question ambiguous
 
 
 @functools.cache
@@ -96,14 +98,15 @@ def _read(path: str, source: str, tree: ast.Module) -> _Module:
         elif isinstance(node, ast.ClassDef):
             base = node.bases[0].id if node.bases and isinstance(node.bases[0], ast.Name) else None
             classes.append((node.name, base))
-    toplevel = sum(isinstance(node, ast.FunctionDef) for node in tree.body)
+    plain = sum(isinstance(node, ast.FunctionDef) for node in tree.body)
+    toplevel = 0 if any(isinstance(node, ast.AsyncFunctionDef) for node in tree.body) else plain
     return _Module(path, source, tuple(functions), tuple(classes), toplevel)
 
 
 def make(rng: random.Random, split: Split, chars: tuple[int, int]) -> Example:
     """One question over whole files joined up to a target length. The name asked about is defined once."""
     pool = _modules(split == "heldout")
-    while True:
+    for _ in range(TRIES):
         modules = _choose(rng, pool, log_uniform(rng, *chars), chars[1])
         task = rng.choice(list(QUESTIONS))
         candidates = _candidates(modules, task)
@@ -112,6 +115,7 @@ def make(rng: random.Random, split: Split, chars: tuple[int, int]) -> Example:
             context = "".join(f"{HEADER}{m.path}\n{m.source.rstrip()}\n" for m in modules)
             question = QUESTIONS[task].pick(rng, split).format(n=name)
             return Example("", "coding", task, split, question, context, answer)
+    raise ConfigError(f"tasks.max_chars: {chars[1]} characters are too few for questions on code; use 5000 or more")
 
 
 def _choose(rng, pool, target: int, ceiling: int) -> list[_Module]:

@@ -25,6 +25,7 @@ def _words(seed: str, count: int) -> tuple[str, ...]:
 
 
 GIVEN = _words("given names", 80)
+CROWD = 2000  # names of one context before two words are too few
 FAMILY = tuple(word for word in _words("family names", 170) if word not in GIVEN)
 
 
@@ -34,8 +35,13 @@ def heldout_name(name: str) -> bool:
 
 
 def person(rng: random.Random, heldout: bool, used: set[str]) -> str:
-    """A full name of the wanted side that is not in `used`; adds it there."""
-    return _draw(heldout, lambda: f"{rng.choice(GIVEN)} {rng.choice(FAMILY)}", used)
+    """A full name of the wanted side that is not in `used`; adds it there. Crowds get a middle name."""
+
+    def make() -> str:
+        middle = [rng.choice(FAMILY)] if len(used) >= CROWD else []
+        return " ".join([rng.choice(GIVEN), *middle, rng.choice(FAMILY)])
+
+    return _draw(heldout, make, used)
 
 
 def town(rng: random.Random, heldout: bool, used: set[str]) -> str:

@@ -2,8 +2,8 @@
 
 1. Demonstrations: scripted strategies played through the real harness on training tasks.
 2. Tokenizer: byte-level BPE on them.
-3. Copying: questions, a third of them word salad, are copied into code. It is what makes
-   a small model write the right name, also one that it has never seen.
+3. Copying: questions, then word salad too, are copied into code. It is what makes a small
+   model write the right name, also one that it has never seen.
 4. Cloning: next-token loss on the replies; the copied strings weigh more.
 """
 
@@ -40,10 +40,11 @@ COPY_BATCH = 64
 class Recipe:
     """How long and how fast. The shipped weights come from the defaults."""
 
-    demonstrations: int = 8000
-    copy_steps: int = 240
+    demonstrations: int = 6000
+    copy_steps: int = 180
+    salad_steps: int = 100
     clone_epochs: int = 2
-    copy_lr: float = 3e-3
+    copy_lr: float = 8e-3
     clone_lr: float = 2.5e-3
     batch_tokens: int = 6144
     copied_weight: float = 3.0
@@ -71,12 +72,13 @@ def cold_start(params: Params, recipe: Recipe, log: Callable[[str], None] = prin
     rng = random.Random(recipe.seed)
     questions = [d.copied for d in demonstrations]
     optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.copy_lr, betas=(0.9, 0.98), weight_decay=0.01)
-    for step in range(recipe.copy_steps):
-        batch = [copy_sample(questions, chat, rng) for _ in range(COPY_BATCH)]
-        _set_lr(optimizer, recipe.copy_lr * min(1, (step + 1) / 20))
+    for step in range(recipe.copy_steps + recipe.salad_steps):
+        salad = 0.0 if step < recipe.copy_steps else 0.4
+        batch = [copy_sample(questions, chat, rng, salad) for _ in range(COPY_BATCH)]
+        _set_lr(optimizer, recipe.copy_lr * min(1, (step + 1) / 20) * (1.0 if not salad else 0.5))
         loss = _train_step(model, optimizer, batch, chat.pad_id)
         if step % 40 == 39:
-            tell(f"copying {step + 1}/{recipe.copy_steps} loss {loss:.3f}")
+            tell(f"copying {step + 1}/{recipe.copy_steps + recipe.salad_steps} loss {loss:.3f}")
     samples = [s for d in demonstrations if len((s := clone_sample(chat, d, recipe)).ids) <= params.sampling.max_sequence_tokens]
     tell(f"{sum(len(s.ids) for s in samples)} tokens to clone")
     batches = [b for _ in range(recipe.clone_epochs) for b in _batches(samples, recipe.batch_tokens, rng)]
@@ -116,9 +118,9 @@ def weighted_ids(chat: TinyChat, text: str, copied: tuple[str, ...], weight: flo
     return encoding.ids, [weight if i else 1.0 for i in inside]
 
 
-def copy_sample(questions: list[tuple[str, str]], chat: TinyChat, rng: random.Random) -> Sample:
-    """A question and its copy as code; one in three is word salad. questions: (question, key) pairs."""
-    question, key = rng.choice(questions) if rng.random() < 2 / 3 else _salad(rng)
+def copy_sample(questions: list[tuple[str, str]], chat: TinyChat, rng: random.Random, salad: float) -> Sample:
+    """A question and its copy as code; a share `salad` is word salad. questions: (question, key) pairs."""
+    question, key = _salad(rng) if rng.random() < salad else rng.choice(questions)
     start = COMPACT.start.format(kind="str", chars=rng.randint(5000, 200_000), question=question)
     prompt = chat.prompt_ids([Message("system", COMPACT.system), Message("user", start)])
     text = f'```repl\nq = "{question}"\nk = "{key}"\n'
@@ -131,7 +133,7 @@ def _salad(rng: random.Random) -> tuple[str, str]:
         letters = "".join(rng.choices(string.ascii_lowercase, k=rng.randint(1, 7)))
         return rng.choice((letters, letters.title(), str(rng.randrange(10000)), f"{letters}_{letters[::-1]}"))
 
-    words = [word() for _ in range(rng.randint(5, 10))]
+    words = [word() for _ in range(rng.randint(3, 6))]
     place = rng.randrange(len(words))
     key = rng.choice((f"`{word()}`", f"{rng.choice(names.GIVEN)} {rng.choice(names.FAMILY)}"))
     question = " ".join([*words[:place], key, *words[place:]])

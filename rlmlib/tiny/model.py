@@ -21,7 +21,7 @@ def config(vocab: int):
         intermediate_size=352,
         max_position_embeddings=1024,
         tie_word_embeddings=True,
-        rope_parameters={"rope_type": "default", "rope_theta": 1e6},
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
         initializer_range=0.06,
     )
 
