@@ -39,7 +39,9 @@ _CUES = {
     "birthplace": r"\b(born|birthplace|came into the world)\b",
 }
 _NAME = re.compile(r"[A-Z][a-z]+(?: [A-Z][a-z]+)*")
-_QUESTION_WORDS = frozenset("Where Who In What Name Which Give Tell State Count How The From About With By".split())
+_QUESTION_WORDS = frozenset(
+    "Where Who In What Name Which Give Tell Say State Count How The From About With By Of Find Please Directly".split()
+)
 
 
 class LexicalLeaf:
@@ -69,7 +71,7 @@ def read(prompt: str) -> str:
     quoted = re.search(r"`([^`]+)`", question)
     if quoted:
         return _read_code(question, quoted[1], excerpt)
-    if re.search(r"\b(records|label|topic)\b", question):
+    if re.search(r"\b(records|labels?|topics?)\b", question):
         return _read_records(question, _subject(question), excerpt)
     return _read_pages(question, excerpt)
 

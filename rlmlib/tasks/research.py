@@ -47,24 +47,67 @@ _FACTS = {
 
 QUESTIONS = {
     "birthplace": Templates(
-        ("Where was {n} born?", "In which town was {n} born?", "What is the birthplace of {n}?", "Name the town where {n} was born."),
-        ("Which town is the birthplace of {n}?", "{n} was born in which place?"),
+        (
+            "Where was {n} born?",
+            "In which town was {n} born?",
+            "What is the birthplace of {n}?",
+            "Name the town where {n} was born.",
+            "{n} was born where?",
+            "Give the birthplace of {n}.",
+            "Find out where {n} was born.",
+            "The birthplace of {n} is which town?",
+            "Please say in what town {n} was born.",
+        ),
+        ("Which town is the birthplace of {n}?", "{n} was born in which town?", "Say where {n} was born."),
     ),
     "occupation": Templates(
-        ("What did {n} work as?", "What was the profession of {n}?", "What was the trade of {n}?", "What was {n} by profession?"),
-        ("Which profession did {n} have?", "Tell me the trade that {n} followed."),
+        (
+            "What did {n} work as?",
+            "What was the profession of {n}?",
+            "What was the trade of {n}?",
+            "What was {n} by profession?",
+            "{n} worked as what?",
+            "Give the profession of {n}.",
+            "Find out the trade of {n}.",
+            "Which work did {n} do by trade?",
+            "Please name the profession of {n}.",
+        ),
+        ("Which profession did {n} have?", "Name the trade of {n}.", "{n} had what profession?"),
     ),
     "year": Templates(
-        ("In what year was {n} born?", "What is the year of birth of {n}?", "Give the year in which {n} was born."),
-        ("Which year saw the birth of {n}?", "State the birth year of {n}."),
+        (
+            "In what year was {n} born?",
+            "What is the year of birth of {n}?",
+            "Give the year in which {n} was born.",
+            "{n} was born in what year?",
+            "Name the year of birth of {n}.",
+            "Find out the year when {n} was born.",
+            "The birth of {n} was in which year?",
+            "Please give the birth year of {n}.",
+        ),
+        ("Which year is the birth year of {n}?", "Say in which year {n} was born.", "State the year of birth of {n}."),
     ),
     "born_country": Templates(
-        ("In which country is the town where {n} was born?", "What country is the birthplace of {n} in?"),
-        ("Which country holds the town in which {n} was born?",),
+        (
+            "In which country is the town where {n} was born?",
+            "What country is the birthplace of {n} in?",
+            "Name the country of the birthplace of {n}.",
+            "The birthplace of {n} is in which country?",
+            "Give the country of the town where {n} was born.",
+            "Find out in what country the birthplace of {n} is.",
+        ),
+        ("Which country is the birthplace of {n} in?", "Say in which country the town is where {n} was born."),
     ),
     "teacher_occupation": Templates(
-        ("What was the profession of the teacher of {n}?", "What did the teacher of {n} work as?"),
-        ("Which trade did the teacher of {n} follow?",),
+        (
+            "What was the profession of the teacher of {n}?",
+            "What did the teacher of {n} work as?",
+            "Name the trade of the teacher of {n}.",
+            "The teacher of {n} worked as what?",
+            "Give the profession of the teacher of {n}.",
+            "Find out what trade the teacher of {n} had.",
+        ),
+        ("Which trade did the teacher of {n} have?", "Say what the teacher of {n} was by profession."),
     ),
 }
 TWO_HOP = ("born_country", "teacher_occupation")

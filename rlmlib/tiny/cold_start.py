@@ -2,7 +2,7 @@
 
 1. Demonstrations: scripted strategies played through the real harness on training tasks.
 2. Tokenizer: byte-level BPE on them.
-3. Copying: questions, then word salad too, are copied into code. It is what makes a small
+3. Copying: questions, then strange ones too, are copied into code. It is what makes a small
    model write the right name, also one that it has never seen.
 4. Cloning: next-token loss on the replies; the copied strings weigh more.
 """
@@ -10,7 +10,7 @@
 import argparse
 import math
 import random
-import string
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,6 +34,8 @@ from .demonstrations import Demonstration, play
 from .scripts import MIXTURE
 
 COPY_BATCH = 64
+STRANGE = 0.7  # share of copied questions made unlike any real one, in the second part of copying
+RECALL_EVERY = 4  # cloning steps between copying steps, so that copying is not forgotten
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,8 @@ class Recipe:
     """How long and how fast. The shipped weights come from the defaults."""
 
     demonstrations: int = 6000
-    copy_steps: int = 180
-    salad_steps: int = 100
+    copy_steps: int = 160
+    strange_steps: int = 120
     clone_epochs: int = 2
     copy_lr: float = 8e-3
     clone_lr: float = 2.5e-3
@@ -72,17 +74,19 @@ def cold_start(params: Params, recipe: Recipe, log: Callable[[str], None] = prin
     rng = random.Random(recipe.seed)
     questions = [d.copied for d in demonstrations]
     optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.copy_lr, betas=(0.9, 0.98), weight_decay=0.01)
-    for step in range(recipe.copy_steps + recipe.salad_steps):
-        salad = 0.0 if step < recipe.copy_steps else 0.4
-        batch = [copy_sample(questions, chat, rng, salad) for _ in range(COPY_BATCH)]
-        _set_lr(optimizer, recipe.copy_lr * min(1, (step + 1) / 20) * (1.0 if not salad else 0.5))
+    for step in range(recipe.copy_steps + recipe.strange_steps):
+        strange = 0.0 if step < recipe.copy_steps else STRANGE
+        batch = [copy_sample(questions, chat, rng, strange) for _ in range(COPY_BATCH)]
+        _set_lr(optimizer, recipe.copy_lr * min(1, (step + 1) / 20) * (0.5 if strange else 1.0))
         loss = _train_step(model, optimizer, batch, chat.pad_id)
         if step % 40 == 39:
-            tell(f"copying {step + 1}/{recipe.copy_steps + recipe.salad_steps} loss {loss:.3f}")
+            tell(f"copying {step + 1}/{recipe.copy_steps + recipe.strange_steps} loss {loss:.3f}")
     samples = [s for d in demonstrations if len((s := clone_sample(chat, d, recipe)).ids) <= params.sampling.max_sequence_tokens]
     tell(f"{sum(len(s.ids) for s in samples)} tokens to clone")
     batches = [b for _ in range(recipe.clone_epochs) for b in _batches(samples, recipe.batch_tokens, rng)]
     for step, batch in enumerate(batches):
+        if step % RECALL_EVERY == 0:
+            _train_step(model, optimizer, [copy_sample(questions, chat, rng, STRANGE) for _ in range(COPY_BATCH // 2)], chat.pad_id)
         done = step / len(batches)
         _set_lr(optimizer, recipe.clone_lr * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * done))))
         loss = _train_step(model, optimizer, batch, chat.pad_id)
@@ -118,9 +122,11 @@ def weighted_ids(chat: TinyChat, text: str, copied: tuple[str, ...], weight: flo
     return encoding.ids, [weight if i else 1.0 for i in inside]
 
 
-def copy_sample(questions: list[tuple[str, str]], chat: TinyChat, rng: random.Random, salad: float) -> Sample:
-    """A question and its copy as code; a share `salad` is word salad. questions: (question, key) pairs."""
-    question, key = _salad(rng) if rng.random() < salad else rng.choice(questions)
+def copy_sample(questions: list[tuple[str, str]], chat: TinyChat, rng: random.Random, strange: float) -> Sample:
+    """A question and its copy as code; a share `strange` is made unlike any real one. questions: (question, key) pairs."""
+    question, key = rng.choice(questions)
+    if rng.random() < strange:
+        question, key = _strange(question, key, questions, rng)
     start = COMPACT.start.format(kind="str", chars=rng.randint(5000, 200_000), question=question)
     prompt = chat.prompt_ids([Message("system", COMPACT.system), Message("user", start)])
     text = f'```repl\nq = "{question}"\nk = "{key}"\n'
@@ -128,16 +134,18 @@ def copy_sample(questions: list[tuple[str, str]], chat: TinyChat, rng: random.Ra
     return Sample(prompt + reply, [0.0] * len(prompt) + weights)
 
 
-def _salad(rng: random.Random) -> tuple[str, str]:
-    def word():
-        letters = "".join(rng.choices(string.ascii_lowercase, k=rng.randint(1, 7)))
-        return rng.choice((letters, letters.title(), str(rng.randrange(10000)), f"{letters}_{letters[::-1]}"))
-
-    words = [word() for _ in range(rng.randint(3, 6))]
-    place = rng.randrange(len(words))
-    key = rng.choice((f"`{word()}`", f"{rng.choice(names.GIVEN)} {rng.choice(names.FAMILY)}"))
-    question = " ".join([*words[:place], key, *words[place:]])
-    return question, key.strip("`")
+def _strange(question: str, key: str, questions, rng: random.Random) -> tuple[str, str]:
+    """Another name or identifier, made of pieces, and half the time the words in another order."""
+    if "`" in question:
+        pieces = [p for _, other in rng.sample(questions, 8) for p in re.findall(r"[A-Z]?[a-z]+|_", other)]
+        fresh = "".join(rng.choices(pieces, k=rng.randint(2, 5)))
+    else:
+        fresh = f"{rng.choice(names.GIVEN)} {rng.choice(names.FAMILY)}"
+    words = question.replace(key, "\x00").split(" ")
+    if rng.random() < 0.5:
+        words += rng.choice(questions)[0].split(" ")[:4]
+        rng.shuffle(words)
+    return " ".join(words).replace("\x00", fresh), fresh
 
 
 def _batches(samples: list[Sample], tokens: int, rng: random.Random) -> list[list[Sample]]:
