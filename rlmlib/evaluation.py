@@ -6,12 +6,11 @@ training) is the headline, `seen` is reported apart.
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 
 from .config import Params
-from .engine import Attempt, Engine, Job, row
+from .engine import Engine, Job, row
 from .progress import Progress
 from .runs import RunDir, append_jsonl, read_jsonl, rewrite_jsonl, write_json
 from .scoring.passk import bootstrap_weights, mean_interval, pass_at_k, quantile_interval
@@ -50,36 +49,20 @@ def evaluate(params: Params, run: RunDir, label: str, step: int | None, show: Ca
         rows = read_jsonl(path)
         rows = rows[: len(rows) if len(rows) == len(jobs) else len(rows) // size * size]  # whole batches only
         progress = Progress(run / "progress.json", f"evaluate {label}", len(jobs), len(rows), show)
-        seconds = 0.0
         if len(rows) < len(jobs):
             rewrite_jsonl(path, rows)
             with Engine(params, policy_at(params, run, step)) as engine:
                 while len(rows) < len(jobs):
                     began = time.monotonic()
-                    fresh = rows_of(run, engine.run(jobs[len(rows) : len(rows) + size]))
+                    attempts = engine.run(jobs[len(rows) : len(rows) + size])
+                    share = (time.monotonic() - began) / len(attempts)
+                    fresh = [row(a, run.store_context(a.example.context), wall_seconds=share) for a in attempts]
                     append_jsonl(path, fresh)
                     rows += fresh
-                    seconds += time.monotonic() - began
-                    right = np.mean([r["correct"] for r in rows])
-                    progress.update(len(rows), f"correct {right:.2f}")
-            summary = {"label": label, "step": step, "seconds": round(seconds, 1), **summarise(rows, params)}
-            write_json(folder / "summary.json", summary)
-    return load_summary(run, label) or write_summary(folder, label, step, rows, params)
-
-
-def load_summary(run: RunDir, label: str) -> dict | None:
-    """What evaluate wrote, or None."""
-    import json
-
-    try:
-        return json.loads((run / f"eval/{label}/summary.json").read_text())
-    except (OSError, ValueError):
-        return None
-
-
-def write_summary(folder: Path, label: str, step: int | None, rows: list[dict], params: Params) -> dict:
-    summary = {"label": label, "step": step, "seconds": None, **summarise(rows, params)}
-    write_json(folder / "summary.json", summary)
+                    progress.update(len(rows), f"correct {np.mean([r['correct'] for r in rows]):.2f}")
+        seconds = round(sum(r["wall_seconds"] for r in rows), 1)
+        summary = {"label": label, "step": step, "seconds": seconds, **summarise(rows, params)}
+        write_json(folder / "summary.json", summary)
     return summary
 
 
@@ -102,10 +85,6 @@ def plan(params: Params) -> list[Job]:
         for number, example in enumerate(examples(params.tasks, split, counts[split], params.seed))
         for index in range(config.rollouts_per_example)
     ]
-
-
-def rows_of(run: RunDir, attempts: list[Attempt]) -> list[dict]:
-    return [row(a, run.store_context(a.example.context)) for a in attempts]
 
 
 def summarise(rows: list[dict], params: Params) -> dict:

@@ -13,24 +13,13 @@ import re
 import zlib
 from functools import lru_cache
 
+from ..lexicon import OCCUPATIONS, TOPIC_NOUNS
 from .base import LeafReply
 
 NOT_FOUND = "NOT_FOUND"
 MISREAD_PER_MILLE = 30
 
-_OCCUPATIONS = frozenset(
-    "glassblower baker surgeon printer weaver astronomer carpenter botanist jeweller miller potter "
-    "sculptor violinist cartographer brewer tailor librarian clockmaker shepherd engraver".split()
-)
-_TOPIC_WORDS = {
-    "sport": "goalkeeper striker marathon referee stadium",
-    "food": "cook bakery soup cheese recipe",
-    "weather": "storm fog sunshine drizzle frost",
-    "music": "violin chorus melody drummer orchestra",
-    "travel": "train passport luggage hostel ferry",
-    "money": "loan tax invoice bank salary",
-}
-_TOPIC_OF = {word: topic for topic, words in _TOPIC_WORDS.items() for word in words.split()}
+_TOPIC_OF = {noun: topic for topic, nouns in TOPIC_NOUNS.items() for noun in nouns}
 _CUES = {
     "country": r"\bcountry\b",
     "occupation": r"\b(work|worked|profession|trade|living)\b",
@@ -126,7 +115,7 @@ def _value(sentence: str, subject: str, relation: str) -> str | None:
         year = re.search(r"\b1[789]\d\d\b", sentence)
         return year[0] if year else None
     if relation == "occupation":
-        return next((word for word in re.findall(r"[a-z]+", sentence) if word in _OCCUPATIONS), None)
+        return next((word for word in re.findall(r"[a-z]+", sentence) if word in OCCUPATIONS), None)
     # a teacher is named after the pupil: "A studied under B" says nothing of B's own teacher
     rest = sentence.partition(subject)[2] if relation == "teacher" else sentence.replace(subject, " ")
     spans = [m[0] for m in _NAME.finditer(rest) if m[0] not in _QUESTION_WORDS and m[0] != "It"]
@@ -143,7 +132,7 @@ def _topic(line: str) -> str:
         return fields[3]
     topic = next((_TOPIC_OF[word] for word in fields[-1].split() if word in _TOPIC_OF), "")
     if topic and _misread(line):
-        topics = sorted(_TOPIC_WORDS)
+        topics = sorted(TOPIC_NOUNS)
         topic = topics[(topics.index(topic) + 1) % len(topics)]
     return topic
 
@@ -154,7 +143,7 @@ def _read_records(question: str, user: str | None, excerpt: str) -> str:
         return "0" if re.search(r"\b(many|Count|number)\b", question) else NOT_FOUND
     topics = [_topic(line) for line in lines]
     wanted = re.search(r"\b(?:label|[Aa]bout) (\w+)", question)
-    if wanted and wanted[1] in _TOPIC_WORDS:
+    if wanted and wanted[1] in TOPIC_NOUNS:
         return str(topics.count(wanted[1]))
     known = [topic for topic in topics if topic]
     return max(sorted(set(known)), key=known.count) if known else NOT_FOUND

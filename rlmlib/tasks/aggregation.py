@@ -7,16 +7,17 @@ must read the text of the records that matter.
 import random
 from collections import Counter
 
+from ..lexicon import TOPIC_NOUNS
 from . import names
 from .base import Example, Split, Templates, log_uniform
 
-TOPICS = {
-    "sport": ("goalkeeper|striker|marathon|referee|stadium", "won the cup|missed the penalty|trained all night|broke the record"),
-    "food": ("cook|bakery|soup|cheese|recipe", "needs more salt|smells of thyme|is served warm|burned in the oven"),
-    "weather": ("storm|fog|sunshine|drizzle|frost", "covered the valley|will last until noon|came from the sea|surprised us all"),
-    "music": ("violin|chorus|melody|drummer|orchestra", "was out of tune|opened the evening|played the encore|moved the hall"),
-    "travel": ("train|passport|luggage|hostel|ferry", "was delayed again|got lost at the border|is booked for May|left without us"),
-    "money": ("loan|tax|invoice|bank|salary", "is due on Friday|rose by a tenth|was paid twice|cannot be refunded"),
+_ENDS = {
+    "sport": "won the cup|missed the penalty|trained all night|broke the record".split("|"),
+    "food": "needs more salt|smells of thyme|is served warm|burned in the oven".split("|"),
+    "weather": "covered the valley|will last until noon|came from the sea|surprised us all".split("|"),
+    "music": "was out of tune|opened the evening|played the encore|moved the hall".split("|"),
+    "travel": "was delayed again|got lost at the border|is booked for May|left without us".split("|"),
+    "money": "is due on Friday|rose by a tenth|was paid twice|cannot be refunded".split("|"),
 }
 
 QUESTIONS = {
@@ -81,8 +82,7 @@ QUESTIONS = {
 
 
 def _text(rng: random.Random, topic: str) -> str:
-    nouns, ends = TOPICS[topic]
-    return f"the {rng.choice(nouns.split('|'))} {rng.choice(ends.split('|'))}"
+    return f"the {rng.choice(TOPIC_NOUNS[topic])} {rng.choice(_ENDS[topic])}"
 
 
 def make(rng: random.Random, split: Split, chars: tuple[int, int], hidden_share: float) -> Example:
@@ -92,9 +92,9 @@ def make(rng: random.Random, split: Split, chars: tuple[int, int], hidden_share:
         records, used = [], set()
         target, size = log_uniform(rng, *chars), 0
         users = [names.person(rng, split == "heldout", used) for _ in range(min(1200, max(6, target // 500)))]
-        weights = [rng.uniform(1, 3) for _ in TOPICS]
+        weights = [rng.uniform(1, 3) for _ in TOPIC_NOUNS]
         while size < target:
-            topic = rng.choices(list(TOPICS), weights)[0]
+            topic = rng.choices(list(TOPIC_NOUNS), weights)[0]
             date = f"20{rng.randint(18, 25)}-{rng.randint(1, 12):02d}-{rng.randint(1, 28):02d}"
             user = rng.choice(users)
             line = f"{date} | {user} | {_text(rng, topic)}" + ("" if hidden else f" | {topic}")

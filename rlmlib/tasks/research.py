@@ -6,13 +6,10 @@ phrasings, so a search by name finds the page and a reader must find the fact.
 
 import random
 
+from ..lexicon import OCCUPATIONS
 from . import names
 from .base import Example, Split, Templates, log_uniform
 
-OCCUPATIONS = (
-    "glassblower baker surgeon printer weaver astronomer carpenter botanist jeweller miller potter "
-    "sculptor violinist cartographer brewer tailor librarian clockmaker shepherd engraver"
-).split()
 COUNTRIES = "Norland Estavia Corovia Belmark Tarsania Quillon Ostrea Vandria Meridia Pallas".split()
 
 _FACTS = {

@@ -76,7 +76,7 @@ def cold_start(params: Params, recipe: Recipe, log: Callable[[str], None] = prin
     optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.copy_lr, betas=(0.9, 0.98), weight_decay=0.01)
     for step in range(recipe.copy_steps + recipe.strange_steps):
         strange = 0.0 if step < recipe.copy_steps else STRANGE
-        batch = [copy_sample(questions, chat, rng, strange) for _ in range(COPY_BATCH)]
+        batch = [copy_sample(questions, chat, rng, strange) for _ in range(COPY_BATCH // 2 if strange else COPY_BATCH)]
         _set_lr(optimizer, recipe.copy_lr * min(1, (step + 1) / 20) * (0.5 if strange else 1.0))
         loss = _train_step(model, optimizer, batch, chat.pad_id)
         if step % 40 == 39:

@@ -3,6 +3,7 @@
 import math
 import random
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -105,10 +106,7 @@ def sample_batch(engine: Engine, params: Params, curriculum: Curriculum, step: i
     per_prompt = config.rollouts_per_prompt
     while len(batch.kept) < config.prompts_per_step:
         if batch.waves == config.max_waves:
-            raise TrainingError(
-                f"step {step}: {batch.waves} waves gave {len(batch.kept)} of {config.prompts_per_step} groups with a signal; "
-                "every rollout of a prompt is right or every one wrong. Change tasks.* or raise sampling.temperature"
-            )
+            raise TrainingError(no_signal(batch, step, config.prompts_per_step))
         missing = config.prompts_per_step - len(batch.kept)
         share = len(batch.kept) / len(batch.groups) if batch.groups else acceptance
         size = min(math.ceil(missing / max(share, MIN_ACCEPTANCE)), config.max_wave_prompts)
@@ -129,6 +127,18 @@ def sample_batch(engine: Engine, params: Params, curriculum: Curriculum, step: i
             (batch.kept if keep else batch.dropped).append(group)
         batch.waves += 1
     return batch
+
+
+def no_signal(batch: Batch, step: int, wanted: int) -> str:
+    """Why a batch could not be filled, and what to do."""
+    counts = Counter(g.verdict for g in batch.dropped)
+    seen = ", ".join(f"{count} {verdict.replace('_', ' ')}" for verdict, count in counts.most_common())
+    errors = sorted({a.rollout.error for g in batch.dropped for a in g.attempts if a.rollout.error})
+    if errors and counts["failed"] * 2 > len(batch.dropped):
+        advice = f"most failed: {errors[0]}"
+    else:
+        advice = "make the tasks easier or harder (tasks.*), or raise sampling.temperature or training.max_waves"
+    return f"step {step}: {batch.waves} waves gave {len(batch.kept)} of {wanted} groups with a signal ({seen}); {advice}"
 
 
 def score(prompt: int, attempts: list[Attempt], params: Params) -> Group:
