@@ -187,6 +187,8 @@ def open_run(path: str | Path, params: config.Params, fresh: bool = False) -> Ru
         run.path.mkdir(parents=True, exist_ok=True)
     values = params.model_dump()
     there = _read_json(run / "params.json")
+    if not there and (run / "params.json").exists():
+        raise RunError(f"{run / 'params.json'}: cannot be read; restore it, or start over (FRESH=1)")
     if there and there != values:
         changed = ", ".join(sorted(_changed(there, values)))
         raise RunError(f"{run.path}: holds a run with other parameters ({changed}); choose another folder or start over (FRESH=1)")
@@ -203,9 +205,11 @@ def _clear(run: RunDir):
     if not empty and not (run / "params.json").exists():
         raise RunError(f"{run.path}: is not empty and holds no run; nothing was deleted, choose another folder")
     with run.lock(), writing(run.path):
+        marks = (".lock", "params.json")  # what shows that this is a run goes last, should this be interrupted
         for entry in run.path.iterdir():
-            if entry.name != ".lock":
+            if entry.name not in marks:
                 shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+        (run / "params.json").unlink(missing_ok=True)
 
 
 def _changed(old: dict, new: dict, prefix: str = "") -> Iterator[str]:

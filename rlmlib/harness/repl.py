@@ -52,6 +52,9 @@ class ReplServer:
     def __init__(self, memory_mb: int = 1024):
         self.memory_mb = memory_mb
         self._scratch = tempfile.mkdtemp(prefix="rlm-repl-")
+        self._spawn()
+
+    def _spawn(self):
         self._control, theirs = socket.socketpair()
         environment = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": self._scratch, "TMPDIR": self._scratch}
         self._process = subprocess.Popen(
@@ -75,7 +78,7 @@ class ReplServer:
         """A fresh session whose `context` is the given str, list or dict."""
         ours, theirs = socket.socketpair()
         try:
-            socket.send_fds(self._control, [b"f"], [theirs.fileno()])
+            self._fork(theirs)
         except OSError as error:
             ours.close()
             raise InfrastructureError(f"the REPL server is gone ({error}); start the run again") from None
@@ -90,10 +93,22 @@ class ReplServer:
             raise InfrastructureError("a REPL worker did not start; is the machine out of memory or processes?") from None
         return repl
 
-    def close(self):
+    def _fork(self, channel: socket.socket):
+        """Have a worker forked onto `channel`; a server that model code has killed is started again."""
+        try:
+            socket.send_fds(self._control, [b"f"], [channel.fileno()])
+        except OSError:
+            self._end()
+            self._spawn()
+            socket.send_fds(self._control, [b"f"], [channel.fileno()])
+
+    def _end(self):
         self._control.close()
         self._process.kill()
         self._process.wait(timeout=10)
+
+    def close(self):
+        self._end()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
 

@@ -1,6 +1,7 @@
 """The study's mixture of families, drawn reproducibly: example i of a split is the same everywhere."""
 
 import dataclasses
+import functools
 import random
 
 from ..config import Tasks
@@ -8,6 +9,7 @@ from . import aggregation, coding, research
 from .base import Example, Split
 
 
+@functools.lru_cache(maxsize=1024)  # training draws the same prompts again and again
 def example(config: Tasks, split: Split, index: int, seed: int) -> Example:
     """The index-th example of a split. A pure function of its arguments and the standard library's source."""
     rng = random.Random(f"{seed}/{split}/{index}")

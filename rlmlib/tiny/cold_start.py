@@ -42,9 +42,9 @@ RECALL_EVERY = 4  # cloning steps between copying steps, so that copying is not 
 class Recipe:
     """How long and how fast. The shipped weights come from the defaults."""
 
-    demonstrations: int = 6000
+    demonstrations: int = 4500
     copy_steps: int = 160
-    strange_steps: int = 120
+    strange_steps: int = 100
     clone_epochs: int = 2
     copy_lr: float = 8e-3
     clone_lr: float = 2.5e-3

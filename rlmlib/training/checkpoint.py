@@ -42,6 +42,8 @@ def save(run: RunDir, step: int, policy: Policy, optimizer, state: dict, keep_la
             if not isinstance(error, OSError) and re.search(r"no space|os error 28|enforce fail", str(error), re.IGNORECASE):
                 raise OSError(28, os.strerror(28), str(final)) from None
             raise
+    for leftover in (run / "checkpoints").glob(".step_*.tmp"):  # of a process that was killed while it wrote
+        shutil.rmtree(leftover, ignore_errors=True)
     for old in steps(run)[:-keep_last]:
         shutil.rmtree(run / f"checkpoints/step_{old}", ignore_errors=True)
 
