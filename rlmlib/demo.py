@@ -128,6 +128,7 @@ def _watch(run: RunDir, title: str, stop: threading.Event):
     """A bar with an ETA, drawn from progress.json."""
     from tqdm import tqdm
 
+    pause = 0.5 if sys.stdout.isatty() else 15.0  # a log file gets a line now and then
     bar = None
     while not stop.wait(0.5):
         try:
@@ -135,10 +136,10 @@ def _watch(run: RunDir, title: str, stop: threading.Event):
         except (OSError, ValueError):
             continue
         if bar is None:
-            bar = tqdm(total=state["total"], initial=state["done"], desc=title, unit="", mininterval=0.5, file=sys.stdout)
+            start = {"total": state["total"], "initial": state["done"]}
+            bar = tqdm(**start, desc=title, unit="", mininterval=pause, file=sys.stdout, dynamic_ncols=True)
         bar.set_postfix_str(state["note"], refresh=False)
         bar.update(state["done"] - bar.n)
-        bar.refresh()
     if bar is not None:
         bar.close()
 

@@ -31,7 +31,10 @@ QUESTIONS = {
             "Of all records, how many have the label {l}?",
             "Please count all records with the label {l}.",
         ),
-        ("With the label {l} there are how many records?", "Give the number of records that have the label {l}."),
+        (
+            "Find out the number of records with the label {l}.",
+            "Please give the number of records that have the label {l}.",
+        ),
     ),
     "shown_most": Templates(
         (
@@ -42,7 +45,10 @@ QUESTIONS = {
             "Of all labels, which is the most common?",
             "Give the label that most records have.",
         ),
-        ("Name the most frequent label of all records.", "The most common label is which?"),
+        (
+            "Please name the most common label.",
+            "Which label is on most records?",
+        ),
     ),
     "shown_user": Templates(
         (
@@ -53,7 +59,10 @@ QUESTIONS = {
             "Find out how many records of {u} have the label {l}.",
             "The label {l} is on how many records of {u}?",
         ),
-        ("What is the number of records of {u} with the label {l}?", "Give how many records of {u} have the label {l}."),
+        (
+            "Please count the records of {u} with the label {l}.",
+            "How many of the records of {u} have the label {l}?",
+        ),
     ),
     "hidden_user": Templates(
         (
@@ -65,7 +74,10 @@ QUESTIONS = {
             "Find out how many records of {u} are about {l}.",
             "Please count the records about {l} of {u}.",
         ),
-        ("How many records did {u} write about {l}?", "Give the number of records of {u} about {l}."),
+        (
+            "Find out the number of records of {u} about {l}.",
+            "How many of the records of {u} are about {l}?",
+        ),
     ),
     "hidden_topic": Templates(
         (
@@ -76,7 +88,10 @@ QUESTIONS = {
             "Give the most frequent topic of {u}.",
             "Of all topics, which does {u} write about most?",
         ),
-        ("Name the topic that {u} writes about most.", "The most common topic of {u} is which?"),
+        (
+            "Please name the most frequent topic of {u}.",
+            "Which topic does {u} write about most?",
+        ),
     ),
 }
 

@@ -8,6 +8,7 @@ from disjoint sets of modules.
 import ast
 import functools
 import random
+import re
 import sysconfig
 from collections import Counter
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from .base import Example, Split, Templates, log_uniform
 
 HEADER = "### file: "
 TRIES = 200
+_PLAIN_NAME = re.compile(r"[A-Za-z]{4,12}")  # what is asked about: one word, or a few in camel case
 _TRAIN = (
     "argparse ast base64 bisect calendar cmd code codeop collections/__init__ configparser contextlib copy csv "
     "dataclasses datetime difflib dis doctest email/message email/utils email/header enum filecmp fileinput fnmatch "
@@ -43,7 +45,10 @@ QUESTIONS = {
             "Of the function `{n}`, give the number of parameters.",
             "Please count the parameters of `{n}`.",
         ),
-        ("The function `{n}` takes how many parameters?", "How many parameters does `{n}` have?"),
+        (
+            "Please give the number of parameters of `{n}`.",
+            "How many parameters has the function `{n}`?",
+        ),
     ),
     "base": Templates(
         (
@@ -54,7 +59,10 @@ QUESTIONS = {
             "Find out the first base class of `{n}`.",
             "Give the class that is the first base of `{n}`.",
         ),
-        ("Which is the first base class of the class `{n}`?", "The first base of the class `{n}` is what class?"),
+        (
+            "Please name the first base class of `{n}`.",
+            "Which is the first base class of the class `{n}`?",
+        ),
     ),
     "file": Templates(
         (
@@ -65,7 +73,10 @@ QUESTIONS = {
             "Find out in what file the class `{n}` is defined.",
             "Give the file that defines the class `{n}`.",
         ),
-        ("The class `{n}` is defined in which file?", "What file is the class `{n}` in?"),
+        (
+            "Please name the file with the class `{n}`.",
+            "The class `{n}` is defined in which file?",
+        ),
     ),
     "toplevel": Templates(
         (
@@ -75,7 +86,7 @@ QUESTIONS = {
             "Find out how many functions the module body of {n} defines directly.",
             "The module body of {n} directly defines how many functions?",
         ),
-        ("What is the number of functions defined directly in the module body of {n}?",),
+        ("Please count the functions defined directly in the module body of {n}.",),
     ),
 }
 
@@ -120,6 +131,12 @@ def _read(path: str, source: str, tree: ast.Module) -> _Module:
     return _Module(path, source, tuple(functions), tuple(classes), toplevel)
 
 
+def identifiers() -> list[str]:
+    """Names that training questions may ask about; the tiny policy's tokenizer learns its pieces from them."""
+    found = {name for module in _modules(False) for name, _ in (*module.functions, *module.classes)}
+    return sorted(name for name in found if _PLAIN_NAME.fullmatch(name))
+
+
 def make(rng: random.Random, split: Split, chars: tuple[int, int]) -> Example:
     """One question over whole files joined up to a target length. The name asked about is defined once."""
     pool = _modules(split == "heldout")
@@ -160,4 +177,4 @@ def _candidates(modules, task: str) -> list[tuple[str, str]]:
     def written_once(name: str) -> bool:  # also in docstrings, so that a text search finds the definition
         return sum(source.count(f"{keyword} {name}{end}") for end in "(:") == 1
 
-    return [(name, answer) for name, answer in defined if times[name] == 1 and len(name) > 3 and written_once(name)]
+    return [(n, answer) for n, answer in defined if times[n] == 1 and _PLAIN_NAME.fullmatch(n) and written_once(n)]

@@ -55,7 +55,11 @@ QUESTIONS = {
             "The birthplace of {n} is which town?",
             "Please say in what town {n} was born.",
         ),
-        ("Which town is the birthplace of {n}?", "{n} was born in which town?", "Say where {n} was born."),
+        (
+            "Please name the birthplace of {n}.",
+            "Find out in which town {n} was born.",
+            "{n} was born in what town?",
+        ),
     ),
     "occupation": Templates(
         (
@@ -69,7 +73,11 @@ QUESTIONS = {
             "Which work did {n} do by trade?",
             "Please name the profession of {n}.",
         ),
-        ("Which profession did {n} have?", "Name the trade of {n}.", "{n} had what profession?"),
+        (
+            "Please give the trade of {n}.",
+            "Find out the profession of {n}.",
+            "What profession did {n} have?",
+        ),
     ),
     "year": Templates(
         (
@@ -82,7 +90,11 @@ QUESTIONS = {
             "The birth of {n} was in which year?",
             "Please give the birth year of {n}.",
         ),
-        ("Which year is the birth year of {n}?", "Say in which year {n} was born.", "State the year of birth of {n}."),
+        (
+            "Please name the year when {n} was born.",
+            "Which is the year of birth of {n}?",
+            "{n} was born in which year?",
+        ),
     ),
     "born_country": Templates(
         (
@@ -93,7 +105,10 @@ QUESTIONS = {
             "Give the country of the town where {n} was born.",
             "Find out in what country the birthplace of {n} is.",
         ),
-        ("Which country is the birthplace of {n} in?", "Say in which country the town is where {n} was born."),
+        (
+            "Please name the country of the birthplace of {n}.",
+            "{n} was born in a town of which country?",
+        ),
     ),
     "teacher_occupation": Templates(
         (
@@ -104,7 +119,10 @@ QUESTIONS = {
             "Give the profession of the teacher of {n}.",
             "Find out what trade the teacher of {n} had.",
         ),
-        ("Which trade did the teacher of {n} have?", "Say what the teacher of {n} was by profession."),
+        (
+            "Please name the profession of the teacher of {n}.",
+            "The teacher of {n} had what trade?",
+        ),
     ),
 }
 TWO_HOP = ("born_country", "teacher_occupation")

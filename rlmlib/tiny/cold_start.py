@@ -35,16 +35,16 @@ from .scripts import MIXTURE
 
 COPY_BATCH = 64
 STRANGE = 0.7  # share of copied questions made unlike any real one, in the second part of copying
-RECALL_EVERY = 4  # cloning steps between copying steps, so that copying is not forgotten
+RECALL_EVERY = 3  # cloning steps between copying steps, so that copying is not forgotten
 
 
 @dataclass(frozen=True)
 class Recipe:
     """How long and how fast. The shipped weights come from the defaults."""
 
-    demonstrations: int = 4500
+    demonstrations: int = 6000
     copy_steps: int = 160
-    strange_steps: int = 100
+    strange_steps: int = 200
     clone_epochs: int = 2
     copy_lr: float = 8e-3
     clone_lr: float = 2.5e-3
@@ -137,8 +137,8 @@ def copy_sample(questions: list[tuple[str, str]], chat: TinyChat, rng: random.Ra
 def _strange(question: str, key: str, questions, rng: random.Random) -> tuple[str, str]:
     """Another name or identifier, made of pieces, and half the time the words in another order."""
     if "`" in question:
-        pieces = [p for _, other in rng.sample(questions, 8) for p in re.findall(r"[A-Z]?[a-z]+|_", other)]
-        fresh = "".join(rng.choices(pieces, k=rng.randint(2, 5)))
+        pieces = [p for _, other in rng.sample(questions, 8) for p in re.findall(r"[A-Z]?[a-z]+", other)]
+        fresh = "".join(rng.choices(pieces, k=rng.randint(1, 3)))
     else:
         fresh = f"{rng.choice(names.GIVEN)} {rng.choice(names.FAMILY)}"
     words = question.replace(key, "\x00").split(" ")

@@ -1,7 +1,9 @@
 """Demonstrations for the cold start: scripted strategies played through the real harness."""
 
 import asyncio
+import multiprocessing
 import random
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
 from ..config import Params
@@ -9,7 +11,10 @@ from ..harness.repl import ReplServer
 from ..harness.rollout import Rollout, RolloutRunner
 from ..models.lexical_leaf import LexicalLeaf
 from ..tasks.mixture import example
-from .scripts import STRATEGIES, ScriptedSession, draw, key_of
+from .scripts import ScriptedSession, draw, key_of
+
+IN_FLIGHT = 32
+LIMIT_S = 1800
 
 
 @dataclass(frozen=True)
@@ -24,14 +29,21 @@ class Demonstration:
     rollout: Rollout
 
 
-def play(params: Params, count: int, seed: int, strategy: str | None = None, in_flight: int = 32) -> list[Demonstration]:
-    """`count` demonstrations on training examples; `strategy` None draws from the mixture."""
-    return asyncio.run(_play(params, count, seed, strategy, in_flight))
+def play(params: Params, count: int, seed: int) -> list[Demonstration]:
+    """`count` demonstrations on training examples, strategies drawn from the mixture, played by one process a thread."""
+    workers = params.policy.threads
+    shards = [range(start, count, workers) for start in range(workers)]
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        played = list(pool.map(_play_shard, [params] * workers, shards, [seed] * workers, timeout=LIMIT_S))
+    return [played[index % workers][index // workers] for index in range(count)]
 
 
-async def _play(params, count, seed, strategy, in_flight) -> list[Demonstration]:
-    assert strategy is None or strategy in STRATEGIES
-    slots = asyncio.Semaphore(in_flight)
+def _play_shard(params: Params, indices: range, seed: int) -> list[Demonstration]:
+    return asyncio.run(_play(params, indices, seed))
+
+
+async def _play(params, indices, seed) -> list[Demonstration]:
+    slots = asyncio.Semaphore(IN_FLIGHT)
     with ReplServer(params.harness.memory_mb) as server:
         runner = RolloutRunner(params.harness, server, LexicalLeaf(params.leaf.window_tokens), params.leaf.concurrency)
 
@@ -39,9 +51,9 @@ async def _play(params, count, seed, strategy, in_flight) -> list[Demonstration]
             async with slots:
                 rng = random.Random(f"{seed}/demonstration/{index}")
                 task = example(params.tasks, "train", index, seed)
-                session = ScriptedSession(task, strategy or draw(rng), f"{seed}/script/{index}")
+                session = ScriptedSession(task, draw(rng), f"{seed}/script/{index}")
                 rollout = await runner.run(task.question, task.context, session, params.sampling.max_turn_tokens)
                 copied = (task.question, key_of(task))
                 return Demonstration(session.strategy, session.conversation, copied, task.task, task.answer, rollout)
 
-        return await asyncio.gather(*(one(i) for i in range(count)))
+        return await asyncio.gather(*(one(i) for i in indices))

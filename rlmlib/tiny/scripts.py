@@ -75,7 +75,7 @@ def _select_lines(example: Example) -> list[str]:
         ]
     if example.family == "coding":
         word = "def" if example.task == "params" else "class"
-        return [*_head(example), key, f'i = context.find("{word} " + k)', 'a = llm_query(q + "\\n" + context[i:i+400])']
+        return [*_head(example), key, f'i = context.find("{word} " + k + "(")', 'a = llm_query(q + "\\n" + context[i:i+400])']
     return [
         *_head(example),
         key,

@@ -9,10 +9,11 @@ from collections.abc import Iterable
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from ..models.chat import TinyChat
-from ..tasks import names
+from ..tasks import coding, names
 
-VOCAB = 1200
+VOCAB = 1400
 NAME_REPEATS = 300
+IDENTIFIER_REPEATS = 10
 _PIECES = Regex(r"[A-Z][a-z]*| ?[a-z]+|\d|\n *| |[^\sA-Za-z\d]+|\s")
 
 
@@ -32,5 +33,6 @@ def train(texts: Iterable[str], vocab: int = VOCAB) -> Tokenizer:
         show_progress=False,
     )
     whole = " ".join((*names.GIVEN, *names.FAMILY))  # each name becomes one token
-    tokenizer.train_from_iterator([*texts, *[whole] * NAME_REPEATS], trainer)
+    pieces = " ".join(coding.identifiers())
+    tokenizer.train_from_iterator([*texts, *[whole] * NAME_REPEATS, *[pieces] * IDENTIFIER_REPEATS], trainer)
     return tokenizer

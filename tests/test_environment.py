@@ -1,0 +1,57 @@
+"""environment.yml is the one source of versions: what is installed, what pyproject asks for and what conda reads agree with it."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+import tomllib
+from importlib import metadata
+
+import yaml
+
+from rlmlib.notebook import ROOT
+
+spec = importlib.util.spec_from_file_location("install", ROOT / "tools/install.py")
+install = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(install)
+
+TEXT = (ROOT / "environment.yml").read_text()
+
+
+def names(requirements) -> set[str]:
+    return {re.split(r"[=<>]", r)[0].lower().replace("_", "-") for r in requirements}
+
+
+def test_every_requirement_has_an_exact_version_in_both_profiles():
+    for profile in ("cpu", "gpu"):
+        assert all(re.fullmatch(r"[\w.-]+==[\w.]+", r) for r in install.pins(TEXT, profile))
+
+
+def test_gpu_set_is_the_cpu_set_and_more():
+    cpu, gpu = (set(install.pins(TEXT, p)) for p in ("cpu", "gpu"))
+    assert cpu < gpu
+    assert names(gpu - cpu) == {"unsloth", "unsloth-zoo", "vllm", "bitsandbytes"}
+
+
+def test_our_reader_and_yaml_agree():
+    pip = next(d["pip"] for d in yaml.safe_load(TEXT)["dependencies"] if isinstance(d, dict))
+    assert install.pins(TEXT, "gpu") == pip
+
+
+def test_pyproject_asks_for_nothing_that_has_no_version_there():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = project["dependencies"] + [r for extra in project["optional-dependencies"].values() for r in extra]
+    assert names(asked) <= names(install.pins(TEXT, "gpu"))
+
+
+def test_installed_versions_are_the_ones_of_environment_yml():
+    for requirement in install.pins(TEXT, "cpu"):
+        name, version = requirement.split("==")
+        assert metadata.version(name).split("+")[0] == version
+
+
+def test_importing_rlmlib_loads_nothing_heavy():
+    heavy = ("torch", "transformers", "pandas")
+    code = f"import sys, rlmlib.config, rlmlib.harness.rollout; print([m for m in {heavy} if m in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=ROOT)
+    assert out.stdout.strip() == "[]"
