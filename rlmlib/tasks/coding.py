@@ -131,12 +131,6 @@ def _read(path: str, source: str, tree: ast.Module) -> _Module:
     return _Module(path, source, tuple(functions), tuple(classes), toplevel)
 
 
-def identifiers() -> list[str]:
-    """Names that training questions may ask about; the tiny policy's tokenizer learns its pieces from them."""
-    found = {name for module in _modules(False) for name, _ in (*module.functions, *module.classes)}
-    return sorted(name for name in found if _PLAIN_NAME.fullmatch(name))
-
-
 def make(rng: random.Random, split: Split, chars: tuple[int, int]) -> Example:
     """One question over whole files joined up to a target length. The name asked about is defined once."""
     pool = _modules(split == "heldout")

@@ -10,7 +10,6 @@
 import argparse
 import math
 import random
-import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,8 +33,9 @@ from .demonstrations import Demonstration, play
 from .scripts import MIXTURE
 
 COPY_BATCH = 64
+PLACE = "\x00"
 STRANGE = 0.7  # share of copied questions made unlike any real one, in the second part of copying
-RECALL_EVERY = 3  # cloning steps between copying steps, so that copying is not forgotten
+RECALL_EVERY = 4  # cloning steps between copying steps, so that copying is not forgotten
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Recipe:
 
     demonstrations: int = 6000
     copy_steps: int = 160
-    strange_steps: int = 200
+    strange_steps: int = 80
     clone_epochs: int = 2
     copy_lr: float = 8e-3
     clone_lr: float = 2.5e-3
@@ -135,17 +135,13 @@ def copy_sample(questions: list[tuple[str, str]], chat: TinyChat, rng: random.Ra
 
 
 def _strange(question: str, key: str, questions, rng: random.Random) -> tuple[str, str]:
-    """Another name or identifier, made of pieces, and half the time the words in another order."""
-    if "`" in question:
-        pieces = [p for _, other in rng.sample(questions, 8) for p in re.findall(r"[A-Z]?[a-z]+", other)]
-        fresh = "".join(rng.choices(pieces, k=rng.randint(1, 3)))
-    else:
-        fresh = f"{rng.choice(names.GIVEN)} {rng.choice(names.FAMILY)}"
-    words = question.replace(key, "\x00").split(" ")
+    """Another person, and half the time the words in another order with some of another question."""
+    fresh = key if " " not in key else f"{rng.choice(names.GIVEN)} {rng.choice(names.FAMILY)}"
+    words = question.replace(key, PLACE).split(" ") if key else question.split(" ")
     if rng.random() < 0.5:
         words += rng.choice(questions)[0].split(" ")[:4]
         rng.shuffle(words)
-    return " ".join(words).replace("\x00", fresh), fresh
+    return " ".join(words).replace(PLACE, fresh), fresh
 
 
 def _batches(samples: list[Sample], tokens: int, rng: random.Random) -> list[list[Sample]]:

@@ -9,11 +9,10 @@ from collections.abc import Iterable
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from ..models.chat import TinyChat
-from ..tasks import coding, names
+from ..tasks import names
 
-VOCAB = 1400
+VOCAB = 1200
 NAME_REPEATS = 300
-IDENTIFIER_REPEATS = 10
 _PIECES = Regex(r"[A-Z][a-z]*| ?[a-z]+|\d|\n *| |[^\sA-Za-z\d]+|\s")
 
 
@@ -33,6 +32,5 @@ def train(texts: Iterable[str], vocab: int = VOCAB) -> Tokenizer:
         show_progress=False,
     )
     whole = " ".join((*names.GIVEN, *names.FAMILY))  # each name becomes one token
-    pieces = " ".join(coding.identifiers())
-    tokenizer.train_from_iterator([*texts, *[whole] * NAME_REPEATS, *[pieces] * IDENTIFIER_REPEATS], trainer)
+    tokenizer.train_from_iterator([*texts, *[whole] * NAME_REPEATS], trainer)
     return tokenizer
