@@ -42,8 +42,8 @@ RECALL_EVERY = 4  # cloning steps between copying steps, so that copying is not 
 class Recipe:
     """How long and how fast. The shipped weights come from the defaults."""
 
-    demonstrations: int = 6000
-    copy_steps: int = 160
+    demonstrations: int = 4500
+    copy_steps: int = 240
     strange_steps: int = 80
     clone_epochs: int = 2
     copy_lr: float = 8e-3
