@@ -283,7 +283,7 @@ def test_defining_file_is_right(everything):
 
 def test_count_of_functions_in_the_module_body_is_right(everything):
     for e in of(everything, "coding", "toplevel"):
-        path = next(path for path in files(e.context) if e.question.rstrip("?.").split(",")[0].endswith(path) or f" {path}," in e.question)
+        path = re.search(r"\S+\.py", e.question)[0]
         assert e.answer == str(sum(isinstance(node, FUNCTIONS) for node in ast.parse(files(e.context)[path]).body)), e.id
 
 
@@ -489,7 +489,9 @@ def test_mapping_over_all_chunks_is_about_as_right_as_selecting(readable, short_
 def test_leaf_says_not_found_where_there_is_no_evidence(readable):
     for e in readable[:100]:
         other = next(o for o in readable if o.family == e.family and o.id != e.id)
-        reply = read(f"{e.question}\n{excerpt(other, 1000)}".replace(key_of(e), "Nobody"))
+        if key_of(e) in excerpt(other, 1000):
+            continue
+        reply = read(f"{e.question}\n{excerpt(other, 1000)}")
         assert reply in (NOT_FOUND, "0"), e.id
 
 
