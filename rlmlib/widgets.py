@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 
 from .config import Reward
-from .scoring.reward import Outcome, advantages, beta, rewards
+from .scoring.reward import STUDY, Outcome, advantages, beta, rewards
 
 REDRAW_S = 2.0
 GROUP = (Outcome(True, 20), Outcome(False, 40), Outcome(False, 80), Outcome(True, 100))  # the study's worked example
@@ -21,6 +21,14 @@ def reward_rows(outcomes: Sequence[Outcome], config: Reward) -> list[dict]:
         {"rollout": i, "correct": o.correct, "forced": o.forced, "tokens": o.cost, "reward": r, "advantage": a}
         for i, (o, r, a) in enumerate(zip(outcomes, earned, advantages(earned), strict=True), 1)
     ]
+
+
+def beside(outcomes: Sequence[Outcome], told: Sequence[float], config: Reward = STUDY):
+    """A table of a group's rewards beside the values that the write-up gives for it."""
+    import pandas as pd
+
+    table = pd.DataFrame(reward_rows(outcomes, config)).drop(columns="advantage")
+    return table.assign(told=told).rename(columns={"told": "write-up"}).round(4)
 
 
 def reward_table(outcomes: Sequence[Outcome], config: Reward) -> str:
