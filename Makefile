@@ -4,7 +4,7 @@ PARAMS ?= params/tiny.yaml
 OUT ?= outputs/demo
 VENV := .venv/bin
 
-.PHONY: help install demo test lab cold-start check-cold-start lint clean
+.PHONY: help install demo test lab cold-start lint clean
 
 help:  ## these lines
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -23,9 +23,6 @@ lab: install  ## JupyterLab on the notebooks
 
 cold-start: install  ## rebuild the tiny policy's weights from nothing (OUT=folder to keep the shipped ones)
 	@$(VENV)/python -m rlmlib.tiny.cold_start $(if $(filter file,$(origin OUT)),,--out $(OUT))
-
-check-cold-start: install  ## rebuild with the whole recipe and compare with the shipped weights (10 minutes)
-	@COLD_START=whole $(VENV)/python -m pytest tests/test_cold_start.py
 
 lint: install  ## ruff over code, tests and notebooks
 	@$(VENV)/ruff check . && $(VENV)/ruff format --check .
