@@ -6,6 +6,7 @@ one, only dearer. This measures it on training questions of one hop.
 
 import asyncio
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 from .config import Tasks
 from .models.base import Leaf
@@ -14,12 +15,14 @@ from .tasks.mixture import example
 from .tiny.scripts import key_of
 
 TASKS = ("birthplace", "occupation", "year", "hidden_user", "shown_user", "params", "base")
+LIMIT_S = 3600
 LENGTHS = (500, 1000, 2000, 4000, 7500)
 
 
 def leaf_accuracy(leaf: Leaf, per_family: int = 100, lengths: tuple[int, ...] = LENGTHS, seed: int = 0) -> list[dict]:
     """Rows of {excerpt_chars, family, n, accuracy, low, high, tokens}; Wilson 95 % intervals, mean prompt tokens."""
-    return asyncio.run(_measure(leaf, per_family, lengths, seed))
+    with ThreadPoolExecutor(1) as thread:  # a notebook's own thread runs an event loop already
+        return thread.submit(asyncio.run, _measure(leaf, per_family, lengths, seed)).result(timeout=LIMIT_S)
 
 
 async def _measure(leaf, per_family, lengths, seed) -> list[dict]:
