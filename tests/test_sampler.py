@@ -332,6 +332,4 @@ def test_tokens_are_drawn_with_their_probability(model):
 
 
 def _one_row(weights, ids):
-    shape = (len(weights.layers), 1, weights.kv_heads, len(ids), weights.head_dim)
-    cache = (torch.zeros(shape), torch.zeros(shape))
-    return torch.tensor([ids]), torch.arange(len(ids))[None], cache, torch.tensor([len(ids)])
+    return torch.tensor([ids]), torch.arange(len(ids))[None], weights.new_cache(1, len(ids)), len(ids)

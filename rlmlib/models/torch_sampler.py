@@ -35,73 +35,68 @@ class TokenSequence:
 
 
 class QwenWeights:
-    """Dense inference weights of a Qwen3ForCausalLM, adapters merged, q/k/v and gate/up fused."""
+    """Dense inference weights of a Qwen3ForCausalLM, adapters merged, fused for few and large operations.
+
+    q/k/v and gate/up are one matrix each; the gains of the norms before them are folded in, as is the
+    scale of the attention scores into the gain of the q norm. At this size the count of operations is the time.
+    """
 
     def __init__(self, state: dict[str, torch.Tensor], config):
         self.layers = []
         self.heads, self.kv_heads = config.num_attention_heads, config.num_key_value_heads
         self.head_dim, self.eps = config.head_dim, config.rms_norm_eps
         self.embed = state["model.embed_tokens.weight"]
-        self.head = state.get("lm_head.weight", self.embed)
-        self.norm = state["model.norm.weight"]
+        self.head = state.get("lm_head.weight", self.embed) * state["model.norm.weight"]
         for index in range(config.num_hidden_layers):
             part = lambda name, i=index: state[f"model.layers.{i}.{name}.weight"]  # noqa: E731
+            q_gain, k_gain = part("self_attn.q_norm") * self.head_dim**-0.5, part("self_attn.k_norm")
             self.layers.append(
                 {
-                    "qkv": torch.cat([part(f"self_attn.{n}_proj") for n in "qkv"]),
+                    "qkv": torch.cat([part(f"self_attn.{n}_proj") for n in "qkv"]) * part("input_layernorm"),
+                    "qk_gain": torch.stack([q_gain] * self.heads + [k_gain] * self.kv_heads)[:, None],
                     "o": part("self_attn.o_proj"),
-                    "q_norm": part("self_attn.q_norm"),
-                    "k_norm": part("self_attn.k_norm"),
-                    "gate_up": torch.cat([part("mlp.gate_proj"), part("mlp.up_proj")]),
+                    "gate_up": torch.cat([part("mlp.gate_proj"), part("mlp.up_proj")]) * part("post_attention_layernorm"),
                     "down": part("mlp.down_proj"),
-                    "norm_1": part("input_layernorm"),
-                    "norm_2": part("post_attention_layernorm"),
                 }
             )
         theta = config.rope_parameters["rope_theta"]
         inverse = 1.0 / theta ** (torch.arange(0, self.head_dim, 2, dtype=torch.float32) / self.head_dim)
         angles = torch.outer(torch.arange(config.max_position_embeddings, dtype=torch.float32), inverse)
         self.cos = torch.cat([angles.cos(), angles.cos()], -1)
-        self.sin = torch.cat([angles.sin(), angles.sin()], -1)
+        self.sin = torch.cat([-angles.sin(), angles.sin()], -1)
 
-    def forward(self, ids, positions, cache, lengths):
-        """Hidden states [B, N, H] of new tokens ids [B, N] at positions [B, N].
+    def new_cache(self, rows: int, width: int) -> torch.Tensor:
+        """Zeros [layers, rows, 2 * kv_heads, width, head_dim]: keys of all heads, then values."""
+        return torch.zeros(len(self.layers), rows, 2 * self.kv_heads, width, self.head_dim)
 
-        cache: (keys, values), each [layers, B, kv_heads, T, head_dim], written in place at positions.
-        lengths [B]: tokens of each row after this call; columns beyond are masked.
+    def forward(self, ids, positions, cache, span: int):
+        """Normed hidden states [B, N, H] of new tokens ids [B, N] at positions [B, N]; see new_cache.
+
+        Keys and values are written to the cache at positions. Only its first `span` columns are read.
         """
         b, n = ids.shape
-        span = int(lengths.max())
         x = self.embed[ids]
         at = positions.clamp(max=len(self.cos) - 1)  # rows that have ended ride along past their last position
         cos, sin = self.cos[at][:, None], self.sin[at][:, None]
-        columns = torch.arange(span)
-        mask = (columns[None, None] <= positions[:, :, None])[:, None]
+        groups, normed = self.heads // self.kv_heads, self.heads + self.kv_heads
+        mask = (torch.arange(span) <= positions[:, :, None])[:, None]
+        mask = torch.where(mask, 0.0, float("-inf")).repeat(1, 1, groups, 1)
         rows = torch.arange(b)[:, None]
-        groups = self.heads // self.kv_heads
-        for layer, keys, values in zip(self.layers, *cache, strict=True):
-            h = F.rms_norm(x, x.shape[-1:], layer["norm_1"], self.eps)
-            qkv = F.linear(h, layer["qkv"]).view(b, n, self.heads + 2 * self.kv_heads, self.head_dim).transpose(1, 2)
-            q, k, v = qkv.split([self.heads, self.kv_heads, self.kv_heads], 1)
-            q = _rope(F.rms_norm(q, (self.head_dim,), layer["q_norm"], self.eps), cos, sin)
-            k = _rope(F.rms_norm(k, (self.head_dim,), layer["k_norm"], self.eps), cos, sin)
-            keys[rows, :, positions] = k.transpose(1, 2)
-            values[rows, :, positions] = v.transpose(1, 2)
-            q = q.reshape(b, self.kv_heads, groups * n, self.head_dim)
-            scores = q @ keys[:, :, :span].transpose(-1, -2) * self.head_dim**-0.5
-            scores = scores.view(b, self.kv_heads, groups, n, span).masked_fill(~mask[:, :, None], float("-inf"))
-            mixed = scores.softmax(-1).view(b, self.kv_heads, groups * n, span) @ values[:, :, :span]
+        half = self.head_dim // 2
+        for layer, past in zip(self.layers, cache, strict=True):
+            h = F.rms_norm(x, x.shape[-1:], None, self.eps)
+            qkv = F.linear(h, layer["qkv"]).view(b, n, -1, self.head_dim).transpose(1, 2)
+            qk = F.rms_norm(qkv[:, :normed], (self.head_dim,), None, self.eps) * layer["qk_gain"]
+            qk = qk * cos + qk.roll(half, -1) * sin
+            past[rows, :, positions] = torch.cat([qk[:, self.heads :], qkv[:, normed:]], 1).transpose(1, 2)
+            keys, values = past[:, :, :span].chunk(2, 1)
+            q = qk[:, : self.heads].reshape(b, self.kv_heads, groups * n, self.head_dim)
+            mixed = F.scaled_dot_product_attention(q, keys, values, attn_mask=mask, scale=1.0)
             mixed = mixed.view(b, self.heads, n, self.head_dim).transpose(1, 2).reshape(b, n, -1)
             x = x + F.linear(mixed, layer["o"])
-            h = F.rms_norm(x, x.shape[-1:], layer["norm_2"], self.eps)
-            gate, up = F.linear(h, layer["gate_up"]).chunk(2, -1)
+            gate, up = F.linear(F.rms_norm(x, x.shape[-1:], None, self.eps), layer["gate_up"]).chunk(2, -1)
             x = x + F.linear(F.silu(gate) * up, layer["down"])
-        return F.rms_norm(x, x.shape[-1:], self.norm, self.eps)
-
-
-def _rope(x, cos, sin):
-    half = x.shape[-1] // 2
-    return x * cos + torch.cat([-x[..., half:], x[..., :half]], -1) * sin
+        return F.rms_norm(x, x.shape[-1:], None, self.eps)
 
 
 class TorchSession:
@@ -187,18 +182,15 @@ class TorchSampler:
         replies = []
         for row, session in enumerate(sessions):
             session.cached = len(session.sequence.ids) + len(ids[row]) - 1  # the last token was not run yet
-            session.cache = (cache[0][:, row, :, : session.cached].clone(), cache[1][:, row, :, : session.cached].clone())
+            session.cache = cache[:, row, :, : session.cached].clone()
             replies.append((ids[row], logprobs[row]))
         return replies
 
     def _gather(self, sessions, width: int):
-        w = self.weights
-        shape = (len(w.layers), len(sessions), w.kv_heads, width, w.head_dim)
-        cache = (torch.zeros(shape), torch.zeros(shape))
+        cache = self.weights.new_cache(len(sessions), width)
         for row, session in enumerate(sessions):
             if session.cache is not None:
-                for whole, part in zip(cache, session.cache, strict=True):
-                    whole[:, row, :, : session.cached] = part
+                cache[:, row, :, : session.cached] = session.cache
         return cache
 
     def _prefill(self, sessions, cache, lengths):
@@ -213,8 +205,8 @@ class TorchSampler:
         for row, new in enumerate(news):
             ids[row, : len(new)] = torch.tensor(new)
         starts = torch.tensor([s.cached for s in sessions])
-        positions = (starts[:, None] + torch.arange(longest)).clamp(max=cache[0].shape[3] - 1)
-        hidden = self.weights.forward(ids, positions, cache, positions[:, -1] + 1)
+        positions = (starts[:, None] + torch.arange(longest)).clamp(max=cache.shape[3] - 1)
+        hidden = self.weights.forward(ids, positions, cache, int(positions.max()) + 1)
         return hidden[torch.arange(len(news)), torch.tensor([len(n) - 1 for n in news])]
 
     def _decode(self, hidden, cache, lengths, limits, draws):
@@ -236,8 +228,8 @@ class TorchSampler:
                 self._write_back(cache, live_cache, rows, positions)
                 rows, tokens, positions = rows[alive], tokens[alive], positions[alive]
                 alive = alive[alive]
-                live_cache = tuple(c[:, rows] for c in cache)
-            hidden = self.weights.forward(tokens[:, None], positions[:, None], live_cache, positions + 1)[:, 0]
+                live_cache = cache[:, rows]
+            hidden = self.weights.forward(tokens[:, None], positions[:, None], live_cache, int(positions.max()) + 1)[:, 0]
             positions = positions + 1
         self._write_back(cache, live_cache, rows, positions)
         return ids, logprobs
@@ -246,8 +238,7 @@ class TorchSampler:
     def _write_back(cache, live_cache, rows, positions):
         if live_cache is not cache:
             span = int(positions.max())
-            for whole, part in zip(cache, live_cache, strict=True):
-                whole[:, rows, :, :span] = part[:, :, :, :span]
+            cache[:, rows, :, :span] = live_cache[:, :, :, :span]
 
     def _pick(self, hidden, uniforms):
         """Sample by inverse CDF: tokens [B] and their log-probs [B] at the sampling temperature."""
