@@ -3,10 +3,12 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -14,7 +16,7 @@ from rlmlib.notebook import ROOT
 from rlmlib.runs import RunDir, read_jsonl
 from rlmlib.training import checkpoint
 
-LIMIT_S = 400
+LIMIT_S = 600
 STEPS = 3
 
 
@@ -31,28 +33,44 @@ def run(out, *extra, **options):
 
 @pytest.fixture(scope="module")
 def params(tmp_path_factory):
+    """Smoke parameters with one thread each, as three demos run at once."""
     text = (ROOT / "params/smoke.yaml").read_text().replace("steps: 2", f"steps: {STEPS}")
     path = tmp_path_factory.mktemp("params") / "smoke3.yaml"
-    path.write_text(text)
+    path.write_text(text + "policy:\n  threads: 1\n")
     return path
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory, params):
-    """An uninterrupted demo: (run directory, what it printed)."""
-    out = tmp_path_factory.mktemp("whole") / "demo"
-    code, output, errors = run(out, params=params)
-    assert code == 0, errors
-    return RunDir(out), output
+def demos(tmp_path_factory, params):
+    """The slow demos, side by side: name -> future."""
+    scenarios = {"whole": run_whole, "killed": run_killed, "full disk": run_on_a_full_disk}
+    with ThreadPoolExecutor(len(scenarios)) as pool:
+        yield {name: pool.submit(scenario, tmp_path_factory.mktemp("demo"), params) for name, scenario in scenarios.items()}
 
 
 @pytest.fixture(scope="module")
-def killed(tmp_path_factory, params):
+def whole(demos):
+    return demos["whole"].result()
+
+
+@pytest.fixture(scope="module")
+def killed(demos):
+    return demos["killed"].result()
+
+
+def run_whole(folder, params):
+    """An uninterrupted demo: (run directory, what it printed)."""
+    code, output, errors = run(folder / "demo", params=params)
+    assert code == 0, errors
+    return RunDir(folder / "demo"), output
+
+
+def run_killed(folder, params):
     """A demo whose process tree is killed with signal 9 in training, and run again to its end.
 
     Gives (run directory, steps done when it was killed, modification times of what was done).
     """
-    out = tmp_path_factory.mktemp("killed") / "demo"
+    out = folder / "demo"
     process, deadline = start(out, params=params), time.monotonic() + LIMIT_S
     run_dir = RunDir(out)
     while not checkpoint.steps(run_dir):
@@ -65,6 +83,19 @@ def killed(tmp_path_factory, params):
     code, _, errors = run(out, params=params)
     assert code == 0, errors
     return run_dir, done, before
+
+
+def run_on_a_full_disk(folder, params):
+    """The disk is filled for real, on a small file system of its own: (exit code, errors), or None where it can't be mounted."""
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(folder)], capture_output=True, timeout=30)
+    if mounted.returncode:
+        return None
+    try:
+        code, _, errors = run(folder / "demo", params=params)
+        assert shutil.disk_usage(folder).total < 4 << 20
+        return code, errors
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True, timeout=30)
 
 
 def kill_tree(pid: int):
@@ -154,8 +185,6 @@ def test_unwritable_outputs_end_in_one_line(tmp_path):
 
 
 def test_a_corrupt_checkpoint_ends_in_one_line(whole, params, tmp_path):
-    import shutil
-
     broken = tmp_path / "demo"
     shutil.copytree(whole[0].path, broken)
     shutil.rmtree(broken / "eval/trained")
@@ -169,19 +198,10 @@ def test_a_corrupt_checkpoint_ends_in_one_line(whole, params, tmp_path):
     assert "corrupt checkpoint" in line and "adapter_model.safetensors" in line and "delete" in line
 
 
-def test_a_full_disk_ends_in_one_line_and_loses_nothing(whole, params, tmp_path):
-    """The disk is filled for real: a small file system of its own, where the machine lets us mount one."""
-    import shutil
-
-    mount = tmp_path / "small"
-    mount.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(mount)], capture_output=True, timeout=30)
-    if mounted.returncode:
+def test_a_full_disk_ends_in_one_line_and_loses_nothing(demos):
+    result = demos["full disk"].result()
+    if result is None:
         pytest.skip("mounting a file system needs root; test_runs.py simulates the full disk at the write")
-    try:
-        code, _, errors = run(mount / "demo", params=params)
-        assert code == 2
-        assert "full" in one_line(errors)
-        assert shutil.disk_usage(mount).total < 4 << 20
-    finally:
-        subprocess.run(["umount", "-l", str(mount)], check=True, timeout=30)
+    code, errors = result
+    assert code == 2
+    assert "full" in one_line(errors)
