@@ -13,7 +13,7 @@ from rlmlib.config import Harness
 from rlmlib.errors import InfrastructureError
 from rlmlib.harness.repl import ReplServer, WorkerDied
 from rlmlib.harness.rollout import RolloutRunner
-from rlmlib.models.base import ContextFull, LeafReply, Reply
+from rlmlib.models.base import ContextFull, Reply
 from rlmlib.models.lexical_leaf import LexicalLeaf
 
 CASES = json.loads((Path(__file__).parent / "data/protocol_cases.json").read_text())["ended"]
@@ -65,7 +65,7 @@ class EchoLeaf:
             await asyncio.sleep(self.delay(prompt))
             if prompt.startswith("fail"):
                 raise InfrastructureError("the leaf is down")
-            return LeafReply(f"<{prompt}>", len(prompt), 2)
+            return Reply(f"<{prompt}>", len(prompt), 2)
         finally:
             self.running -= 1
 

@@ -14,7 +14,7 @@ import zlib
 from functools import lru_cache
 
 from ..lexicon import OCCUPATIONS, TOPIC_NOUNS
-from .base import LeafReply
+from .base import Reply
 
 NOT_FOUND = "NOT_FOUND"
 MISREAD_PER_MILLE = 30
@@ -44,9 +44,9 @@ class LexicalLeaf:
     def count_tokens(self, text: str) -> int:
         return len(text) // 4 + 1
 
-    async def complete(self, prompt: str) -> LeafReply:
+    async def complete(self, prompt: str) -> Reply:
         text = read(prompt)
-        return LeafReply(text, self.count_tokens(prompt), self.count_tokens(text))
+        return Reply(text, self.count_tokens(prompt), self.count_tokens(text))
 
 
 def _misread(*evidence: str) -> bool:
