@@ -62,8 +62,13 @@ class ChatModel(Protocol):
 class Session(Protocol):
     """One conversation with the root model. It only ever grows: each prompt extends the last one."""
 
+    name: str
+
     async def reply(self, messages: list[Message], max_tokens: int) -> Reply:
         """Append messages, sample a reply. Raises ContextFull or InfrastructureError."""
+
+    def child(self) -> "Session":
+        """A fresh conversation with the same model, for a child RLM. This one waits meanwhile."""
 
     def close(self) -> None: ...
 
@@ -73,6 +78,7 @@ class Leaf(Protocol):
 
     name: str
     window_tokens: int
+    max_tokens: int  # of a reply
 
     def count_tokens(self, text: str) -> int: ...
 

@@ -17,6 +17,7 @@ from ..errors import ConfigError
 from .base import ContextFull, Message, Reply
 from .chat import ChatFormat
 
+CHILD_STREAM = 1 << 16  # sets the keys of children apart from those of rollouts
 COMPACT_SHARE = 0.7  # a batch is cut to its live rows when they are at most this share of it
 
 
@@ -102,8 +103,13 @@ class QwenWeights:
 class TorchSession:
     """One conversation with the policy; see models.base.Session."""
 
+    name = "policy"
+
     def __init__(self, sampler: "TorchSampler", key: tuple[int, ...]):
         self.sampler, self.key = sampler, key
+        self.children = 0  # started so far: part of their keys
+        self.waits_for = 0  # children that are open: until they have ended it asks for nothing
+        self.parent: TorchSession | None = None
         self.sequence = TokenSequence()
         self.cached = 0  # tokens whose keys and values are in `cache`
         self.cache = None
@@ -122,8 +128,18 @@ class TorchSession:
         sequence.extend(ids, 1, logprobs)
         return Reply(chat.reply_text(ids), before, len(ids), ids[-1] != chat.end_id)
 
+    def child(self) -> "TorchSession":
+        session = self.sampler.session(*self.key, CHILD_STREAM, self.children)
+        session.parent = self
+        self.children += 1
+        self.waits_for += 1
+        return session
+
     def close(self):
         self.cache = None
+        if self.parent is not None:
+            self.parent.waits_for -= 1
+            self.parent = None
         self.sampler.leave(self)
 
 
@@ -156,7 +172,7 @@ class TorchSampler:
         return await future
 
     def _start_when_all_wait(self):
-        if self._waiting and len(self._waiting) == len(self._open):
+        if self._waiting and len(self._waiting) == sum(session.waits_for == 0 for session in self._open):
             batch = sorted(self._waiting.items(), key=lambda item: item[0].key)
             self._waiting = {}
             try:
