@@ -59,18 +59,31 @@ class Harness(_Section):
     """Limits of one rollout."""
 
     prompts: Literal["compact", "full"] = Field("compact", description="wording of the messages; compact suits tiny")
-    depth: Literal[1] = Field(1, description="1: leaf calls only, rlm_query falls back to llm_query")
+    depth: Annotated[int, Field(ge=1, le=4)] = Field(
+        1, description="1: leaf calls only; 2: rlm_query starts child RLMs, whose own falls back; ..."
+    )
     max_turns: PositiveInt = Field(6, description="turns before the forced-finalise message")
     max_subcalls: Annotated[int, Field(ge=0)] = Field(50, description="leaf calls of a rollout, shared by all its turns")
     max_batch: PositiveInt = Field(50, description="prompts of one llm_query_batched call")
-    output_chars: PositiveInt = Field(160, description="characters of a block's output that the model is shown")
+    output_chars: Annotated[int, Field(ge=1, le=100_000)] = Field(160, description="characters of a block's output that the model is shown")
+    max_delegated_tokens: PositiveInt | None = Field(None, description="tokens of all leaf calls of a rollout tree; null: no limit")
+    max_total_tokens: PositiveInt | None = Field(None, description="tokens of all model calls of a rollout tree; null: no limit")
+    max_dollars: PositiveFloat | None = Field(None, description="dollars of a rollout tree, where prices are known; null: no limit")
+    wall_clock_s: PositiveFloat | None = Field(
+        None, description="seconds of a rollout tree, waiting for the policy included; null: no limit"
+    )
     block_timeout_s: PositiveFloat = Field(10.0, description="seconds of one code block, waiting for leaves not counted")
     leaf_timeout_s: PositiveFloat = Field(300.0, description="seconds that one block may wait for its leaf calls in all")
     rollout_timeout_s: PositiveFloat = Field(400.0, description="seconds of REPL and leaf work of a whole rollout")
     final_beside_code: Literal["accept", "ignore"] = Field(
         "accept", description="a FINAL in the same reply as code: taken after the code ran, or ignored"
     )
+    final: Literal["call", "answer_dict"] = Field("call", description="how a rollout answers: FINAL(...), or the dict `answer` as in rlms")
     memory_mb: PositiveInt = Field(1024, description="address space of a REPL process")
+    isolation: Literal["strict", "process"] = Field(
+        "strict", description="strict: confined by seccomp and Landlock, or refused; process: model code runs with your rights"
+    )
+    sandbox_command: list[str] = Field([], description="command to run the REPL server under, such as a bwrap line")
 
 
 class Leaf(_Section):

@@ -1,35 +1,40 @@
 """Engines, chosen in one place: who samples, who answers leaf calls, where REPLs run.
 
-An Engine runs batches of rollouts. It owns one event loop in a thread of its own, so it
-works the same in a script and in a notebook, and every wait has a limit.
+An Engine runs batches of rollouts, from a script and from a notebook alike, and every wait has a limit.
 """
 
 import asyncio
 import contextlib
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from .background import BackgroundLoop
 from .config import Leaf as LeafConfig
 from .config import Params
-from .errors import ConfigError, InfrastructureError
-from .harness.repl import ReplServer
-from .harness.rollout import Rollout, RolloutRunner
+from .errors import ConfigError
+from .harness.export import to_dict
+from .harness.rollout import RolloutRunner, server_of
+from .harness.trajectory import Rollout
 from .scoring.static import is_correct
 from .tasks.base import Example
 
 BATCH_TIMEOUT_S = 3600.0
+SHOWN_PROMPT_CHARS = 300  # of a leaf prompt in a rollouts file; the context is stored whole, once
 
 
 @dataclass
 class Attempt:
-    """A rollout of an example, scored, with the tokens that were sampled for it."""
+    """A rollout of an example, scored."""
 
     example: Example
     index: int  # which of the example's rollouts
     rollout: Rollout
-    sequence: object  # models.torch_sampler.TokenSequence
     correct: bool
+
+    @property
+    def sequences(self) -> list:
+        """What was sampled from the policy for it: the root's tokens and those of its children (TokenSequence)."""
+        return [rollout.sequence for rollout in self.rollout.tree()]
 
 
 @dataclass(frozen=True)
@@ -67,17 +72,14 @@ class Engine:
         self.params = params
         self.sampler = build_sampler(params, policy)
         self.leaf = build_leaf(params.leaf)
-        self._server = ReplServer(params.harness.memory_mb)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="rollouts", daemon=True)
-        self._thread.start()
+        self._server = server_of(params.harness)
+        self._background = BackgroundLoop()
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(timeout=10)
+        self._background.close()
         self._server.close()
 
     def push(self, policy):
@@ -86,15 +88,7 @@ class Engine:
 
     def run(self, jobs: Sequence[Job]) -> list[Attempt]:
         """All jobs at once; attempts in the order of the jobs. Raises InfrastructureError on a hang."""
-        future = asyncio.run_coroutine_threadsafe(self._run(jobs), self._loop)
-        try:
-            return future.result(timeout=BATCH_TIMEOUT_S)
-        except TimeoutError:
-            future.cancel()
-            raise InfrastructureError(f"a batch of {len(jobs)} rollouts hung for {BATCH_TIMEOUT_S:.0f} s; run again to resume") from None
-        except BaseException:  # an interrupt in a notebook must not leave a batch running
-            future.cancel()
-            raise
+        return self._background.run(self._run(jobs), BATCH_TIMEOUT_S, f"a batch of {len(jobs)} rollouts")
 
     async def _run(self, jobs):
         runner = RolloutRunner(self.params.harness, self._server, self.leaf, self.params.leaf.concurrency)
@@ -109,14 +103,14 @@ class Engine:
                 with contextlib.suppress(Exception):
                     session.close()
         return [
-            Attempt(job.example, job.index, rollout, session.sequence, is_correct(rollout.answer, job.example.golds))
-            for job, rollout, session in zip(jobs, rollouts, sessions, strict=True)
+            Attempt(job.example, job.index, rollout, is_correct(rollout.answer, job.example.golds))
+            for job, rollout in zip(jobs, rollouts, strict=True)
         ]
 
 
 def row(attempt: Attempt, context: str | None = None, **extra) -> dict:
     """An attempt as a line of a rollouts file. `context` is the name it is stored under."""
-    example, rollout = attempt.example, attempt.rollout
+    example, rollout, usage = attempt.example, attempt.rollout, attempt.rollout.usage
     return {
         "example": example.id,
         "index": attempt.index,
@@ -134,11 +128,13 @@ def row(attempt: Attempt, context: str | None = None, **extra) -> dict:
         "forced": rollout.forced,
         "error": rollout.error,
         "seconds": round(rollout.seconds, 3),
-        "leaf_calls": rollout.usage.leaf_calls,
-        "leaf_tokens": rollout.usage.leaf,
-        "root_tokens": rollout.usage.root_prompt + rollout.usage.root_completion,
-        "total_tokens": rollout.usage.total,
-        "refused_calls": rollout.refused_calls,
-        "turns": [vars(turn) for turn in rollout.turns],
+        "leaf_calls": usage.leaf_calls,
+        "leaf_tokens": usage.leaf,
+        "children": usage.children,
+        "root_tokens": usage.root.total,
+        "total_tokens": usage.total,
+        "dollars": usage.dollars,
+        "refused_calls": usage.refused_calls,
+        "turns": to_dict(rollout, SHOWN_PROMPT_CHARS)["turns"],
         **extra,
     }

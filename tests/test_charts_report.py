@@ -11,7 +11,7 @@ from rlmlib import charts, config, drawing, report
 from rlmlib.engine import Attempt, row
 from rlmlib.errors import RunError
 from rlmlib.evaluation import summarise
-from rlmlib.harness.rollout import Rollout, Turn, Usage
+from rlmlib.harness.trajectory import Call, Rollout, Tokens, Turn
 from rlmlib.notebook import ROOT
 from rlmlib.runs import RunDir, append_jsonl, open_run, rewrite_jsonl, write_json
 from rlmlib.scoring.reward import Outcome
@@ -27,11 +27,11 @@ PARAMS = config.validate({"name": "test", "seed": 7, "evaluation": {"bootstrap":
 def attempt(number: int, index: int, split: str, correct: bool, leaf_tokens: int) -> Attempt:
     family = ("aggregation", "coding", "research")[number % 3]
     example = Example(f"{split}-{number:05d}", family, "t", split, f"question {number} {HOSTILE}", "context", "gold")
-    turns = [Turn("root", f"```repl\nprint(1)\n``` {HOSTILE}", ["print(1)"], [f"1 {HOSTILE}"], 1, leaf_tokens)]
-    usage = Usage(100, 20, int(leaf_tokens > 0), leaf_tokens, 0)
+    calls = [Call("leaf", "m", HOSTILE, HOSTILE, Tokens(leaf_tokens), attempts=1)] if leaf_tokens else []
+    turns = [Turn("root", f"```repl\nprint(1)\n``` {HOSTILE}", ["print(1)"], [f"1 {HOSTILE}"], "policy", Tokens(100, 20), calls)]
     answer = f"answer {HOSTILE}" if correct or index else None
-    rollout = Rollout(answer, "final" if answer else "missing", False, turns, usage, seconds=0.5)
-    return Attempt(example, index, rollout, None, correct)
+    rollout = Rollout(answer, "final" if answer else "missing", False, turns, seconds=0.5)
+    return Attempt(example, index, rollout, correct)
 
 
 def attempts(right_of_six: int, leaf_tokens: int) -> list[Attempt]:

@@ -13,11 +13,19 @@ from rlmlib.config import Harness
 from rlmlib.errors import InfrastructureError
 from rlmlib.harness.repl import ReplServer, WorkerDied
 from rlmlib.harness.rollout import RolloutRunner
+from rlmlib.harness.trajectory import Tokens
 from rlmlib.models.base import ContextFull, Reply
 from rlmlib.models.lexical_leaf import LexicalLeaf
 
 CASES = json.loads((Path(__file__).parent / "data/protocol_cases.json").read_text())["ended"]
 SECRET = "sk-not-for-the-worker"
+
+
+@pytest.fixture(scope="module")
+def unconfined():
+    """Where the kernel offers less, and the user accepts it: a process of its own, and no more."""
+    with pytest.warns(UserWarning, match="runs with your rights"), ReplServer(isolation="process") as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
@@ -29,10 +37,16 @@ def server():
 
 
 class Script:
-    """A Session that says its lines; an Exception among them is raised. Out of lines, it says nothing."""
+    """A Session that says its lines; an Exception among them is raised. Out of lines, it says nothing.
 
-    def __init__(self, *lines):
+    of_children: the lines of each of its children.
+    """
+
+    name = "script"
+
+    def __init__(self, *lines, of_children=()):
         self.lines, self.heard, self.closed = list(lines), [], False
+        self.of_children, self.children = list(of_children), []
 
     async def reply(self, messages, max_tokens):
         self.heard.append("\n".join(m.content for m in messages))
@@ -40,6 +54,10 @@ class Script:
         if isinstance(line, Exception):
             raise line
         return Reply(line, prompt_tokens=100, completion_tokens=10, truncated=False)
+
+    def child(self):
+        self.children.append(Script(*self.of_children.pop(0)))
+        return self.children[-1]
 
     def close(self):
         self.closed = True
@@ -49,6 +67,7 @@ class EchoLeaf:
     """Answers `<prompt>` after `delay(prompt)` seconds; fails on prompts that start with 'fail'. One token a character."""
 
     name = "echo"
+    max_tokens = 2
 
     def __init__(self, window_tokens=1000, delay=lambda prompt: 0.0):
         self.window_tokens, self.delay = window_tokens, delay
@@ -336,9 +355,9 @@ def test_huge_print_is_counted_not_kept(server):
     assert "[49999901 left out]" in output and len(output) < 200
 
 
-def test_forked_copy_of_the_worker_does_not_speak_for_it(server):
+def test_forked_copy_of_the_worker_does_not_speak_for_it(unconfined):
     lines = [block("import os\npid = os.fork()\nprint('first')"), block("print('second')"), block("print('third')"), "FINAL(done)"]
-    rollout, _, _ = play(server, *lines)
+    rollout, _, _ = play(unconfined, *lines)
     assert [t.outputs for t in rollout.turns[:3]] == [["first"], ["second"], ["third"]]
 
 
@@ -393,8 +412,8 @@ def test_scratch_folder_is_gone_after_its_rollout(server):
     assert rollout.answer and not Path(rollout.answer).exists()
 
 
-def test_child_process_of_a_worker_is_gone_after_its_rollout(server):
-    rollout, _, _ = play(server, block("import subprocess\nFINAL(subprocess.Popen(['sleep', '600']).pid)"))
+def test_child_process_of_an_unconfined_worker_is_gone_after_its_rollout(unconfined):
+    rollout, _, _ = play(unconfined, block("import subprocess\nFINAL(subprocess.Popen(['sleep', '600']).pid)"))
     assert gone(int(rollout.answer))
 
 
@@ -410,15 +429,11 @@ def test_worker_is_gone_after_the_server_is_closed():
     assert was_alive and gone(pid)
 
 
-@pytest.mark.xfail(reason="process isolation is no jail yet: a process in a session of its own outlives its worker", strict=True)
-def test_child_process_in_a_session_of_its_own_is_gone_after_its_rollout(server):
-    code = "import subprocess\nFINAL(subprocess.Popen(['sleep', '5'], start_new_session=True).pid)"
-    assert gone(int(play(server, block(code))[0].answer), within_s=0.5)
-
-
-def test_server_that_model_code_killed_is_started_again_and_the_rollout_goes_on():
+def test_server_that_was_killed_is_started_again_and_the_rollout_goes_on():
     with ReplServer() as own:
-        rollout, _, _ = play(own, block("import os, signal, time\nos.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(9)"), "FINAL(1)")
+        own._process.kill()
+        own._process.wait(timeout=10)
+        rollout, _, _ = play(own, block("x = 1"), "FINAL(1)")
     assert rollout.error is None
     assert rollout.answer == "1"
 
@@ -517,7 +532,7 @@ def test_over_budget_texts_are_in_place(server):
 
 def test_refused_calls_are_counted(server):
     rollout, _, _ = play(server, block("llm_query_batched(['a', 'b', 'c'])"), "FINAL(1)", max_subcalls=2)
-    assert (rollout.refused_calls, rollout.usage.leaf_calls) == (1, 2)
+    assert (rollout.usage.refused_calls, rollout.usage.leaf_calls) == (1, 2)
 
 
 def test_budget_of_zero_refuses_all(server):
@@ -569,26 +584,26 @@ def test_waiting_for_leaves_is_not_charged_to_the_block(server):
 def test_waiting_for_leaves_has_a_limit_of_its_own(server):
     leaf = EchoLeaf(delay=lambda prompt: 30)
     output = output_of(server, "print(llm_query('slow'))", leaf=leaf, leaf_timeout_s=0.2)
-    assert output.startswith("error: no answer within")
+    assert output == "error: no answer in time"
 
 
 def test_calls_that_ended_before_the_leaf_limit_are_in_the_usage(server):
     leaf = EchoLeaf(delay=lambda prompt: 30 if prompt == "slow" else 0)
     rollout, _, _ = play(server, block("llm_query_batched(['fast', 'slow'])"), "FINAL(1)", leaf=leaf, leaf_timeout_s=0.3)
-    assert rollout.usage.leaf_prompt == len("fast")
+    assert [(call.error, call.tokens.total) for call in rollout.calls] == [(None, len("fast") + 2), ("late", len("slow"))]
 
 
 def test_usage_sums_over_turns_and_leaves(server):
     rollout, _, _ = play(server, block("llm_query('abc')"), block("llm_query_batched(['de', 'fail'])"), "FINAL(1)")
     usage = rollout.usage
-    assert (usage.root_prompt, usage.root_completion, usage.leaf_calls) == (300, 30, 3)
-    assert (usage.leaf_prompt, usage.leaf_completion, usage.total) == (5, 4, 339)
+    assert (usage.root, usage.leaf_tokens) == (Tokens(300, 30), Tokens(5, 4))
+    assert (usage.leaf_calls, usage.total) == (3, 339)
 
 
 def test_usage_of_the_turns_is_the_usage_of_the_rollout(server):
     rollout, _, _ = play(server, block("llm_query('abc')"), block("llm_query_batched(['de', 'f'])"), "FINAL(1)")
-    assert [t.leaf_calls for t in rollout.turns] == [1, 2, 0]
-    assert sum(t.leaf_tokens for t in rollout.turns) == rollout.usage.leaf
+    assert [len(t.calls) for t in rollout.turns] == [1, 2, 0]
+    assert sum(c.tokens.total for t in rollout.turns for c in t.calls) == rollout.usage.leaf
 
 
 # --- how a rollout ends

@@ -7,7 +7,7 @@ import pytest
 from rlmlib.config import validate
 from rlmlib.engine import Attempt
 from rlmlib.errors import TrainingError
-from rlmlib.harness.rollout import Rollout, Usage
+from rlmlib.harness.trajectory import Rollout, Tokens, Turn
 from rlmlib.models.torch_sampler import TokenSequence
 from rlmlib.training.curriculum import Curriculum
 from rlmlib.training.loop import metrics, sample_batch, train_items
@@ -34,8 +34,9 @@ class Double:
                 self.groups += 1
             error = "the leaf is down" if right is None else None
             correct = right is not None and place % 4 < right
-            rollout = Rollout(answer="x", stop="final", error=error, usage=Usage(root_prompt=10 + place, root_completion=2))
-            attempts.append(Attempt(job.example, job.index, rollout, TokenSequence([1, 2], [0, 1], [0.0, -0.5]), correct))
+            rollout = Rollout(answer="x", stop="final", error=error, turns=[Turn("root", "", tokens=Tokens(10 + place, 2))])
+            rollout.sequence = TokenSequence([1, 2], [0, 1], [0.0, -0.5])
+            attempts.append(Attempt(job.example, job.index, rollout, correct))
         return attempts
 
 

@@ -1,15 +1,14 @@
-"""The host side of a REPL: a warm server process that forks one worker a rollout.
+"""The host side of a REPL: a warm server process that forks one confined worker a rollout.
 
-Trust: a worker's frames are data. A frame that is malformed, too large or out of turn
-ends that worker, never the host. Time limits, budgets and the answer's acceptance are
-decided here. This is process isolation with resource limits, an empty environment and a
-scratch folder; it is not yet a jail for hostile code.
+Trust: a worker's frames are data. A frame that is malformed, too large or out of turn ends that worker, never
+the host. Time limits, budgets and the answer's acceptance are decided here. What confines a worker is in sandbox.py.
 """
 
 import asyncio
 import contextlib
 import json
 import os
+import pickle
 import shutil
 import signal
 import socket
@@ -18,16 +17,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+import warnings
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import InfrastructureError
+from ..errors import ConfigError, InfrastructureError
+from .sandbox import ESSENTIAL
 
 _CHILD = Path(__file__).with_name("repl_child.py")
-_MAX_FRAME = 64 * 1024 * 1024
+_MAX_FRAME = 32 * 1024 * 1024
+_MAX_UNREAD = 4  # frames that nobody waits for
 _INTERRUPT_GRACE_S = 1.0
 _OPEN_TIMEOUT_S = 30.0
+_KEPT_CONTEXTS = 4  # the rollouts of a group, and retries, share one copy
 
 Ask = Callable[[str, list[str]], Awaitable[list[str]]]
 
@@ -47,26 +51,42 @@ class WorkerDied(Exception):
 
 
 class ReplServer:
-    """Forks isolated Python sessions from one warm interpreter. Use as a context manager."""
+    """Forks confined Python sessions from one warm interpreter. Use as a context manager.
 
-    def __init__(self, memory_mb: int = 1024):
-        self.memory_mb = memory_mb
+    isolation: "strict" refuses to run where the kernel lacks seccomp or Landlock; "process" runs model code with the
+    user's rights, in a process of its own, and says so. prefix: a command to run the server under (bwrap, podman ...);
+    it must pass on standard input and let the scratch folder and the Python installation be seen.
+    """
+
+    def __init__(self, memory_mb: int = 1024, cpu_s: int = 3600, isolation: str = "strict", prefix: Sequence[str] = (), spares: int = 2):
+        self.isolation, self.prefix = isolation, list(prefix)
+        self._settings = json.dumps({"memory_mb": memory_mb, "cpu_s": cpu_s, "confine": isolation == "strict"})
         self._scratch = tempfile.mkdtemp(prefix="rlm-repl-")
+        self._spares: deque[socket.socket] = deque()
+        self._wanted = spares
+        self._closed = False
+        self._contexts: deque[tuple[object, int]] = deque()  # (context, descriptor of its memory file), newest last
+        if isolation != "strict":
+            warnings.warn("harness.isolation is 'process': model-written code runs with your rights and network", stacklevel=3)
         self._spawn()
 
     def _spawn(self):
         self._control, theirs = socket.socketpair()
         environment = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": self._scratch, "TMPDIR": self._scratch}
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(_CHILD), self._scratch],
-            stdin=theirs,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env=environment,
-            cwd=self._scratch,
-            start_new_session=True,
-        )
-        theirs.close()
+        try:
+            self._process = subprocess.Popen(
+                [*self.prefix, sys.executable, "-I", "-S", str(_CHILD), self._scratch, self._settings],
+                stdin=theirs,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=environment,
+                cwd=self._scratch,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ConfigError(f"the REPL server cannot be started ({error}); see harness.sandbox_command") from None
+        finally:
+            theirs.close()
 
     def __enter__(self):
         return self
@@ -74,85 +94,209 @@ class ReplServer:
     def __exit__(self, *_):
         self.close()
 
-    async def open(self, context) -> "Repl":
-        """A fresh session whose `context` is the given str, list or dict."""
-        ours, theirs = socket.socketpair()
+    async def open(self, context, drafts: bool = False) -> "Repl":
+        """A fresh session whose `context` is the given str, list or dict. drafts: it may answer by the dict `answer`."""
+        if self._closed:
+            raise InfrastructureError("the REPL server is closed; open a new one")
+        memory = os.dup(self._memory_of(context))  # the kept one may be let go of while the worker starts
         try:
-            self._fork(theirs)
+            sock = self._spares.popleft() if self._spares else self._fork()
+            while len(self._spares) < self._wanted:
+                self._spares.append(self._fork())
         except OSError as error:
-            ours.close()
+            os.close(memory)
             raise InfrastructureError(f"the REPL server is gone ({error}); start the run again") from None
-        finally:
-            theirs.close()
-        reader, writer = await asyncio.open_connection(sock=ours)
-        repl = Repl(reader, writer, self._scratch)
+        repl = Repl(self._scratch)
         try:
-            await repl.start(context, self.memory_mb)
-        except (WorkerDied, TimeoutError):
+            await repl.start(sock, memory, drafts, self.isolation)
+        except (WorkerDied, TimeoutError, OSError):
             repl.kill()
-            raise InfrastructureError("a REPL worker did not start; is the machine out of memory or processes?") from None
+            raise InfrastructureError(
+                "a REPL worker did not start; raise harness.memory_mb if the context is large, or free memory"
+            ) from None
+        except BaseException:
+            repl.kill()
+            raise
+        finally:
+            os.close(memory)
         return repl
 
-    def _fork(self, channel: socket.socket):
-        """Have a worker forked onto `channel`; a server that model code has killed is started again."""
-        try:
-            socket.send_fds(self._control, [b"f"], [channel.fileno()])
-        except OSError:
-            self._end()
-            self._spawn()
-            socket.send_fds(self._control, [b"f"], [channel.fileno()])
+    def _memory_of(self, context) -> int:
+        """Descriptor of a memory file that holds the context; made once for the same object."""
+        for kept, descriptor in self._contexts:
+            if kept is context:
+                return descriptor
+        data = pickle.dumps(context, protocol=5)
+        if hasattr(os, "memfd_create"):
+            descriptor = os.memfd_create("context")
+        else:
+            with tempfile.TemporaryFile(dir=self._scratch) as file:
+                descriptor = os.dup(file.fileno())
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        self._contexts.append((context, descriptor))
+        if len(self._contexts) > _KEPT_CONTEXTS:
+            os.close(self._contexts.popleft()[1])
+        return descriptor
+
+    def _fork(self) -> socket.socket:
+        """A channel to a new worker; a server that was killed is started again."""
+        ours, theirs = socket.socketpair()
+        if hasattr(socket, "SO_PASSCRED"):
+            ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        ours.setblocking(False)
+        with theirs:
+            try:
+                socket.send_fds(self._control, [b"f"], [theirs.fileno()])
+            except OSError:
+                self._end()
+                self._spawn()
+                socket.send_fds(self._control, [b"f"], [theirs.fileno()])
+        return ours
 
     def _end(self):
         self._control.close()
         self._process.kill()
         self._process.wait(timeout=10)
+        while self._spares:
+            self._spares.pop().close()
 
     def close(self):
+        self._closed = True
         self._end()
+        while self._contexts:
+            os.close(self._contexts.pop()[1])
         shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+class _Channel(asyncio.Protocol):
+    """Frames of a worker: 4 bytes of length, then JSON."""
+
+    def __init__(self):
+        self._buffer = bytearray()
+        self._frames: deque[bytes] = deque()
+        self._waiter: asyncio.Future | None = None
+        self._why: str | None = None  # why the channel is of no more use
+        self.transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport):
+        self.transport = transport
+
+    def data_received(self, data):
+        self._buffer += data
+        while len(self._buffer) >= 4:
+            (size,) = struct.unpack_from(">I", self._buffer)
+            if size > _MAX_FRAME:
+                return self._fail("a frame over 32 MB")
+            if len(self._buffer) < 4 + size:
+                break
+            self._frames.append(bytes(self._buffer[4 : 4 + size]))
+            del self._buffer[: 4 + size]
+        if len(self._frames) > _MAX_UNREAD:
+            return self._fail("frames out of turn")
+        if self._frames and self._waiter and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def connection_lost(self, error):
+        self._fail("the Python process ended")
+
+    def _fail(self, why: str):
+        self._why = self._why or why
+        self.transport.abort()
+        if self._waiter and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def send(self, message: dict):
+        if self._why:
+            raise WorkerDied(self._why)
+        body = json.dumps(message).encode()
+        self.transport.write(struct.pack(">I", len(body)) + body)
+
+    async def receive(self, timeout_s: float) -> dict:
+        """The next frame. Raises TimeoutError, and WorkerDied when there will be none."""
+        if not self._frames and not self._why:
+            loop = asyncio.get_running_loop()
+            self._waiter = loop.create_future()
+            alarm = loop.call_later(timeout_s, self._expire, self._waiter)
+            try:
+                await self._waiter
+            finally:
+                alarm.cancel()
+        if not self._frames:
+            raise WorkerDied(self._why)
+        try:
+            message = json.loads(self._frames.popleft())
+        except (ValueError, RecursionError):
+            raise WorkerDied("a malformed frame") from None
+        if not isinstance(message, dict):
+            raise WorkerDied("a malformed frame")
+        return message
+
+    @staticmethod
+    def _expire(waiter: asyncio.Future):
+        if not waiter.done():
+            waiter.set_exception(TimeoutError())
 
 
 class Repl:
     """One Python session in a process of its own."""
 
-    def __init__(self, reader, writer, scratch: str):
-        self._reader, self._writer, self._scratch = reader, writer, scratch
+    def __init__(self, scratch: str):
+        self._scratch = scratch
+        self._channel: _Channel | None = None
         self._pid: int | None = None
+        self._pidfd: int | None = None  # names this very process, however soon its number is used again
+        self._strict = True
 
-    async def start(self, context, memory_mb: int):
-        await self._send({"op": "start", "context": context, "memory_mb": memory_mb})
-        ready = await asyncio.wait_for(self._receive(), _OPEN_TIMEOUT_S)
-        self._pid = ready.get("pid") if isinstance(ready.get("pid"), int) else None
-        if self._pid is None:
-            raise WorkerDied("no process id")
+    async def start(self, sock: socket.socket, memory: int, drafts: bool, isolation: str):
+        try:
+            self._pid = await asyncio.wait_for(_sender(sock), _OPEN_TIMEOUT_S)
+            if self._pid is not None and hasattr(os, "pidfd_open"):
+                self._pidfd = os.pidfd_open(self._pid)
+            body = json.dumps({"drafts": drafts}).encode()
+            socket.send_fds(sock, [struct.pack(">I", len(body)) + body], [memory])
+        except BaseException:
+            sock.close()
+            raise
+        _, self._channel = await asyncio.get_running_loop().create_connection(_Channel, sock=sock)
+        ready = await self._channel.receive(_OPEN_TIMEOUT_S)
+        self._pid = self._pid or int(ready["pid"])  # sent before any model code runs
+        self._strict = isolation == "strict"
+        lacking = [layer for layer in ESSENTIAL if layer not in ready["holds"]]
+        if self._strict and lacking:
+            raise ConfigError(
+                f"this system has no {' and no '.join(lacking)} to confine model-written code with; use Linux 5.13 or newer, "
+                "or set harness.isolation: process to run it with your own rights"
+            )
+        await self._channel.receive(_OPEN_TIMEOUT_S)  # the context is loaded
 
     async def run(self, code: str, ask: Ask, timeout_s: float, leaf_timeout_s: float) -> BlockResult:
         """Run one block. `ask(kind, prompts)` serves its subcalls; waiting for them is not charged
         to `timeout_s`. Raises WorkerDied when the process had to be killed or died by itself."""
-        await self._send({"op": "run", "code": code})
+        self._channel.send({"op": "run", "code": code})
         left, leaf_left = timeout_s, leaf_timeout_s
         while True:
             began = time.monotonic()
             try:
                 if left <= 0:
                     raise TimeoutError  # or a loop of subcalls that are refused at once would never end
-                message = await asyncio.wait_for(self._receive(), left)
+                message = await self._channel.receive(left)
             except TimeoutError:
                 message = await self._interrupt()
             left -= time.monotonic() - began
-            if message.get("op") == "ask":
-                began = time.monotonic()
-                texts = await self._serve(ask, message, leaf_left)
-                leaf_left = max(0.01, leaf_left - (time.monotonic() - began))
-                await self._send({"op": "answers", "texts": texts})
-                continue
-            return self._result(message)
+            if message.get("op") != "ask":
+                return _result(message)
+            began = time.monotonic()
+            texts = await _serve(ask, message, leaf_left)
+            leaf_left = max(0.01, leaf_left - (time.monotonic() - began))
+            self._channel.send({"op": "answers", "texts": texts})
 
     async def value(self, name: str) -> str | None:
         """str() of a variable, or None where there is no such name."""
-        await self._send({"op": "get", "name": name})
+        self._channel.send({"op": "get", "name": name})
         try:
-            message = await asyncio.wait_for(self._receive(), _OPEN_TIMEOUT_S)
+            message = await self._channel.receive(_OPEN_TIMEOUT_S)
         except TimeoutError:
             raise WorkerDied("the value could not be read") from None
         text = message.get("text")
@@ -162,56 +306,65 @@ class Repl:
         """End the process and what it started; free its scratch folder."""
         if self._pid is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._pid, signal.SIGKILL)
+                if not self._strict:  # a confined worker can start no process
+                    os.killpg(self._pid, signal.SIGKILL)
+                self._signal(signal.SIGKILL)
             shutil.rmtree(os.path.join(self._scratch, str(self._pid)), ignore_errors=True)
             self._pid = None
-        self._writer.close()
+        if self._pidfd is not None:
+            os.close(self._pidfd)
+            self._pidfd = None
+        if self._channel is not None:
+            self._channel.transport.abort()
 
-    async def _serve(self, ask: Ask, message: dict, timeout_s: float) -> list[str]:
-        prompts, kind = message.get("prompts"), message.get("kind")
-        if not isinstance(prompts, list) or not all(isinstance(p, str) for p in prompts):
-            raise WorkerDied("a malformed subcall")
-        try:
-            return await asyncio.wait_for(ask(str(kind), prompts), timeout_s)
-        except TimeoutError:
-            return [f"error: no answer within {timeout_s:.0f} s"] * len(prompts)
+    def _signal(self, number: int):
+        if self._pidfd is not None:
+            signal.pidfd_send_signal(self._pidfd, number)
+        else:
+            os.kill(self._pid, number)
 
     async def _interrupt(self) -> dict:
         """Stop a block that ran out of time: first a signal, which keeps the state, then the kill."""
         with contextlib.suppress(ProcessLookupError):
-            os.kill(self._pid, signal.SIGINT)
+            self._signal(signal.SIGINT)
         deadline = time.monotonic() + _INTERRUPT_GRACE_S
-        while time.monotonic() < deadline:
+        while (left := deadline - time.monotonic()) > 0:
             try:
-                message = await asyncio.wait_for(self._receive(), deadline - time.monotonic())
+                message = await self._channel.receive(left)
             except TimeoutError:
                 break
             if message.get("op") == "done":
                 return message
         raise WorkerDied("the block ran over its time limit")
 
-    def _result(self, message: dict) -> BlockResult:
-        output, total, final = message.get("output"), message.get("total"), message.get("final")
-        if message.get("op") != "done" or not isinstance(output, str) or not isinstance(total, int):
-            raise WorkerDied("a frame out of turn")
-        return BlockResult(output, total, final if isinstance(final, str) else None, bool(message.get("failed")))
 
-    async def _send(self, message: dict):
-        body = json.dumps(message).encode()
-        try:
-            self._writer.write(struct.pack(">I", len(body)) + body)
-            await asyncio.wait_for(self._writer.drain(), _OPEN_TIMEOUT_S)
-        except (OSError, TimeoutError):
-            raise WorkerDied("the worker does not read") from None
+async def _sender(sock: socket.socket) -> int | None:
+    """The process id of a worker as the kernel tells it, which no worker can forge; None where it does not tell."""
+    if not hasattr(socket, "SO_PASSCRED"):
+        return None
+    loop = asyncio.get_running_loop()
+    readable = loop.create_future()
+    loop.add_reader(sock, lambda: readable.done() or readable.set_result(None))
+    try:
+        await readable
+    finally:
+        loop.remove_reader(sock)
+    _, ancillary, *_ = sock.recvmsg(1, socket.CMSG_SPACE(12), socket.MSG_PEEK)
+    for level, kind, data in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
+            return struct.unpack("3i", data)[0]
+    raise WorkerDied("the Python process ended")
 
-    async def _receive(self) -> dict:
-        try:
-            (size,) = struct.unpack(">I", await self._reader.readexactly(4))
-            if size > _MAX_FRAME:
-                raise WorkerDied("a frame over 64 MB")
-            message = json.loads(await self._reader.readexactly(size))
-        except (asyncio.IncompleteReadError, OSError, ValueError, RecursionError):
-            raise WorkerDied("the Python process ended") from None
-        if not isinstance(message, dict):
-            raise WorkerDied("a malformed frame")
-        return message
+
+async def _serve(ask: Ask, message: dict, timeout_s: float) -> list[str]:
+    prompts, kind = message.get("prompts"), message.get("kind")
+    if not isinstance(prompts, list) or not all(isinstance(p, str) for p in prompts):
+        raise WorkerDied("a malformed subcall")
+    return await ask(str(kind), prompts, timeout_s)
+
+
+def _result(message: dict) -> BlockResult:
+    output, total, final = message.get("output"), message.get("total"), message.get("final")
+    if message.get("op") != "done" or not isinstance(output, str) or not isinstance(total, int):
+        raise WorkerDied("a frame out of turn")
+    return BlockResult(output, total, final if isinstance(final, str) else None, bool(message.get("failed")))

@@ -1,27 +1,43 @@
-"""The sandboxed side of a REPL. Runs alone: `python -I -S repl_child.py`, imports no rlmlib.
+"""The sandboxed side of a REPL. Runs alone: `python -I -S repl_child.py SCRATCH SETTINGS`, imports no rlmlib.
 
-Started once as a warm server on the socket at file descriptor 0. For each file
-descriptor it is handed it forks a worker, which holds one Python session and talks
-frames (4-byte length, JSON) over that descriptor. The server ends when the host does,
+Started once as a warm server on the socket at file descriptor 0. For each file descriptor it is
+handed it forks a worker, which holds one Python session and speaks frames (4-byte length, JSON)
+over that descriptor. A worker is confined before it says that it is ready, and the first frame it
+is sent carries the descriptor of a memory file with the context. The server ends when the host does,
 and the kernel then kills the workers.
+
+A frame carries no authority: budgets, depth and limits are the host's, and what a worker says is data.
+So a frame that model code forges can do no more than the function that it could have called.
 """
 
 import ast
 import builtins
+import importlib.util
 import io
 import json
 import linecache
+import mmap
 import os
-import resource
+import pickle
 import signal
 import socket
 import struct
 import sys
 import threading
 import traceback
+import weakref
+from pathlib import Path
 
 KEEP = 100_000  # characters of output kept at each end; the middle is only counted
-MAX_FRAME = 64 * 1024 * 1024
+SCRATCH_MB = 64
+
+
+def load_sandbox():
+    """sandbox.py beside this file, without putting its folder on sys.path."""
+    spec = importlib.util.spec_from_file_location("sandbox", Path(__file__).with_name("sandbox.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 class Capture(io.TextIOBase):
@@ -29,6 +45,7 @@ class Capture(io.TextIOBase):
 
     def __init__(self):
         self.head, self.tail, self.total = "", "", 0
+        self.strangers = weakref.WeakSet()  # threads of earlier blocks: what they print belongs to no block
 
     def writable(self):
         return True
@@ -36,6 +53,8 @@ class Capture(io.TextIOBase):
     def write(self, text):
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        if self.strangers and threading.current_thread() in self.strangers:
+            return len(text)
         self.total += len(text)
         room = KEEP - len(self.head)
         if room > 0:
@@ -63,6 +82,8 @@ class Worker:
         self.answer = None
         self.block = 0
         self.names = {"__name__": "__main__", "__builtins__": builtins}
+        self.builtins = dict(vars(builtins))
+        self.out = Capture()
 
     # --- channel
 
@@ -73,10 +94,10 @@ class Worker:
         self.channel.sendall(struct.pack(">I", len(body)) + body)
 
     def receive(self):
-        (size,) = struct.unpack(">I", self._exactly(4))
-        return json.loads(self._exactly(size))
+        (size,) = struct.unpack(">I", self.exactly(4))
+        return json.loads(self.exactly(size))
 
-    def _exactly(self, size):
+    def exactly(self, size):
         parts = []
         while size:
             part = self.channel.recv(min(size, 1 << 20))
@@ -86,13 +107,24 @@ class Worker:
             size -= len(part)
         return b"".join(parts)
 
+    def receive_start(self):
+        """The first frame, and the context from the memory file that comes with it."""
+        data, descriptors, *_ = socket.recv_fds(self.channel, 4, 1)
+        start = json.loads(self.exactly(struct.unpack(">I", data + self.exactly(4 - len(data)))[0]))
+        with mmap.mmap(descriptors[0], 0, prot=mmap.PROT_READ) as memory:
+            self.context = pickle.loads(memory)
+        os.close(descriptors[0])
+        return start
+
     # --- what model code may call
 
-    def ask(self, op, prompts):
+    def ask(self, kind, prompts):
         if not all(isinstance(p, str) for p in prompts):
             raise TypeError("every prompt must be a str")
         with self.lock:  # model code may ask from several threads
-            self.send({"op": "ask", "kind": op, "prompts": prompts})
+            if threading.current_thread() in self.out.strangers:
+                raise RuntimeError("the block that started this thread has ended")
+            self.send({"op": "ask", "kind": kind, "prompts": prompts})
             return self.receive()["texts"]
 
     def llm_query(self, prompt):
@@ -101,15 +133,22 @@ class Worker:
 
     def llm_query_batched(self, prompts):
         """Leaf calls in parallel; answers in order."""
-        return self.ask("llm", list(prompts))
+        return self.ask("llm", listed(prompts))
 
     def rlm_query(self, prompt):
+        """One child RLM over the prompt; a leaf call where children are not allowed."""
         return self.ask("rlm", [prompt])[0]
 
     def rlm_query_batched(self, prompts):
-        return self.ask("rlm", list(prompts))
+        """Child RLMs in parallel; answers in order."""
+        return self.ask("rlm", listed(prompts))
+
+    def budget(self):
+        """What is left to this question: a dict."""
+        return json.loads(self.ask("budget", [])[0])
 
     def finish(self, value):
+        """Give the answer and stop."""
         if self.answer is None:
             self.answer = str(value)
         raise Final
@@ -124,34 +163,22 @@ class Worker:
         self.finish(name)
 
     def show_vars(self):
+        """Names that the model has bound, with their types."""
         return {name: type(value).__name__ for name, value in self.model_names().items()}
 
     def model_names(self):
-        given = self.given()
-        return {k: v for k, v in self.names.items() if not k.startswith("__") and k not in given}
-
-    def given(self):
-        """Names that each block finds as they were, whatever the last one did to them."""
-        return {
-            "context": self.context,
-            "llm_query": self.llm_query,
-            "llm_query_batched": self.llm_query_batched,
-            "rlm_query": self.rlm_query,
-            "rlm_query_batched": self.rlm_query_batched,
-            "FINAL": self.finish,
-            "FINAL_VAR": self.final_var,
-            "SHOW_VARS": self.show_vars,
-        }
+        return {k: v for k, v in self.names.items() if not k.startswith("__") and k not in self.given}
 
     # --- running
 
     def run(self, code):
-        self.names.update(self.given())
+        self.names.update(self.given)
         self.answer = None
         self.block += 1
-        out = Capture()
+        self.out = out = Capture()
+        if threading.active_count() > 1:
+            out.strangers.update(t for t in threading.enumerate() if t is not threading.main_thread())
         sys.stdout = sys.stderr = out
-        sys.stdin = io.StringIO("")
         failed = False
         try:
             self.running = True
@@ -166,9 +193,13 @@ class Worker:
             out.write(f"SystemExit: {error} (ignored; the session goes on)\n")
         except BaseException:  # noqa: BLE001 - model code may raise anything
             failed = True
+            self.restore()
             out.write(self.trace())
         finally:
             self.running = False
+        self.restore()
+        if self.answer is None and self.drafts:
+            self.answer = self.drafted()
         self.send({"op": "done", "output": out.ends(), "total": out.total, "final": self.answer, "failed": failed})
 
     def execute(self, code):
@@ -176,11 +207,31 @@ class Worker:
         linecache.cache[filename] = (len(code), None, code.splitlines(True), filename)
         tree = ast.parse(code, filename)
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-        exec(compile(tree, filename, "exec"), self.names)
+        if tree.body:
+            exec(compile(tree, filename, "exec"), self.names)
         if last is not None:
             value = eval(compile(ast.Expression(last.value), filename, "eval"), self.names)
             if value is not None:
                 print(repr(value))
+
+    def drafted(self):
+        """The other protocol: the content of the dict `answer` once its `ready` is true."""
+        draft = self.names.get("answer")
+        if not isinstance(draft, dict):
+            self.names["answer"] = {"content": "", "ready": False}
+            return None
+        return str(draft.get("content", "")) if draft.get("ready") else None
+
+    def restore(self):
+        """Undo what a block may have done to the interpreter, so that the next one, and this class, work."""
+        vars(builtins).update(self.builtins)
+        sys.settrace(None)
+        sys.setprofile(None)
+        sys.setrecursionlimit(1000)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGINT, self.interrupt)
+        if sys.stdin is not self.stdin:
+            sys.stdin = self.stdin
 
     def trace(self):
         kind, error, where = sys.exc_info()
@@ -195,13 +246,26 @@ class Worker:
         if self.running:
             raise KeyboardInterrupt
 
-    def serve(self):
+    def serve(self, holds):
         signal.signal(signal.SIGINT, self.interrupt)
-        start = self.receive()
-        self.context = start["context"]
-        limit = start["memory_mb"] << 20
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-        self.send({"op": "ready", "pid": os.getpid()})
+        self.stdin = sys.stdin = io.StringIO("")
+        self.send({"op": "ready", "pid": self.pid, "holds": holds})
+        start = self.receive_start()
+        self.send({"op": "loaded"})
+        self.drafts = start["drafts"]
+        self.given = {  # names that each block finds as they were, whatever the last one did to them
+            "context": self.context,
+            "llm_query": self.llm_query,
+            "llm_query_batched": self.llm_query_batched,
+            "rlm_query": self.rlm_query,
+            "rlm_query_batched": self.rlm_query_batched,
+            "budget": self.budget,
+            "FINAL": self.finish,
+            "FINAL_VAR": self.final_var,
+            "SHOW_VARS": self.show_vars,
+        }
+        if self.drafts:
+            self.names["answer"] = {"content": "", "ready": False}
         while True:
             message = self.receive()
             if message["op"] == "run":
@@ -213,38 +277,40 @@ class Worker:
                 self.send({"op": "value", "text": text})
 
 
-def die_with_parent():
-    try:
-        import ctypes
-
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG, Linux only
-    except (OSError, AttributeError):
-        pass
+def listed(prompts):
+    if isinstance(prompts, str):
+        raise TypeError("a list of prompts is expected, not one str; llm_query takes one")
+    return list(prompts)
 
 
-def become_worker(control, descriptor, scratch):
-    control.close()
+def become_worker(descriptor, scratch, settings, sandbox):
     os.setsid()
-    die_with_parent()
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(null, standard)
+    channel = socket.socket(fileno=os.dup2(descriptor, 3, inheritable=False))
+    os.closerange(4, 256)
     folder = os.path.join(scratch, str(os.getpid()))
     os.mkdir(folder)
+    holds = ["namespaces"] if settings["namespaces"] and sandbox.mount_scratch(folder, SCRATCH_MB) else []
     os.chdir(folder)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 24, 1 << 24))
-    channel = socket.socket(fileno=descriptor)
+    os.environ["HOME"] = os.environ["TMPDIR"] = folder
+    sandbox.limit_resources(settings["memory_mb"], settings["cpu_s"])
+    if settings["confine"]:
+        holds += sandbox.confine(folder)
+    sandbox.die_with_parent()
     try:
-        Worker(channel).serve()
+        Worker(channel).serve(holds)
     finally:
         os._exit(0)
 
 
 def main():
-    scratch = sys.argv[1]
+    scratch, settings = sys.argv[1], json.loads(sys.argv[2])
     control = socket.socket(fileno=os.dup(0))
-    die_with_parent()
+    sandbox = load_sandbox()
+    settings["namespaces"] = settings["confine"] and sandbox.enter_namespaces()
+    sandbox.die_with_parent()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the workers
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
@@ -253,7 +319,7 @@ def main():
             return
         if os.fork() == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            become_worker(control, descriptors[0], scratch)
+            become_worker(descriptors[0], scratch, settings, sandbox)
         os.close(descriptors[0])
 
 

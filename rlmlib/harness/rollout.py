@@ -1,67 +1,26 @@
-"""The turn loop: one question over one context, from the first message to the answer."""
+"""The turn loop: one question over one context, from the first message to the answer, children included."""
 
 import asyncio
+import json
 import time
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
 
 from ..config import Harness
 from ..errors import InfrastructureError
-from ..models.base import ContextFull, Leaf, Message, Session
-from .budget import SubcallBudget
+from ..models.base import ContextFull, Leaf, Message, ModelError, Session
+from .budget import Budget, Limits
 from .prompts import PROMPT_SETS
 from .protocol import cut_output, parse_reply
 from .repl import Repl, ReplServer, WorkerDied
+from .trajectory import Call, Rollout, Tokens, Turn
 
 WINDOW_SHARE = 0.85  # a leaf prompt may fill this share of its window (the study's rule)
 
 
-@dataclass
-class Usage:
-    """Tokens of a rollout. root_prompt re-counts each turn's prefix, as an API bills it."""
-
-    root_prompt: int = 0
-    root_completion: int = 0
-    leaf_calls: int = 0
-    leaf_prompt: int = 0
-    leaf_completion: int = 0
-
-    @property
-    def leaf(self) -> int:
-        return self.leaf_prompt + self.leaf_completion
-
-    @property
-    def total(self) -> int:
-        return self.root_prompt + self.root_completion + self.leaf
-
-
-@dataclass
-class Turn:
-    """One reply, the blocks it ran and what they printed. kind: root or finalise."""
-
-    kind: str
-    reply: str
-    blocks: list[str]
-    outputs: list[str]
-    leaf_calls: int = 0
-    leaf_tokens: int = 0
-
-
-@dataclass
-class Rollout:
-    """One attempt. stop: final, missing (no answer even when forced), length, or timeout."""
-
-    answer: str | None = None
-    stop: str = "missing"
-    forced: bool = False
-    turns: list[Turn] = field(default_factory=list)
-    usage: Usage = field(default_factory=Usage)
-    refused_calls: int = 0
-    seconds: float = 0.0
-    error: str | None = None  # an infrastructure failure: the rollout counts for nothing
-
-    @property
-    def missing(self) -> bool:
-        return self.answer is None
+def server_of(config: Harness) -> ReplServer:
+    """The REPL server that a harness config asks for."""
+    cpu_s = int((config.max_turns + 1) * config.block_timeout_s) + 60  # a last resort: blocks have their own limit
+    return ReplServer(config.memory_mb, cpu_s, config.isolation, config.sandbox_command)
 
 
 class RolloutRunner:
@@ -72,64 +31,62 @@ class RolloutRunner:
         self.server = server
         self.leaf = leaf
         self.prompts = PROMPT_SETS[config.prompts]
-        self._leaf_slots = asyncio.Semaphore(leaf_concurrency)
+        self.leaf_slots = asyncio.Semaphore(leaf_concurrency)
 
     async def run(self, question: str, context, session: Session, max_turn_tokens: int) -> Rollout:
         """One rollout. A failure of the machinery is put in `error`; nothing the model does raises."""
-        rollout = Rollout()
-        began = time.monotonic()
+        config = self.config
+        limits = Limits(config.max_subcalls, config.max_delegated_tokens, config.max_total_tokens, config.max_dollars, config.wall_clock_s)
+        conversation = _Conversation(self, question, context, session, max_turn_tokens, Budget(limits))
+        rollout = conversation.rollout
         try:
-            await _Attempt(self, question, context, session, max_turn_tokens, rollout).run()
+            await conversation.run()
         except InfrastructureError as error:
             rollout.error = str(error)
-        finally:
-            session.close()
-        rollout.seconds = time.monotonic() - began
         return rollout
 
-    async def ask_leaf(self, prompt: str) -> tuple[str, int, int]:
-        """(text, prompt tokens, completion tokens); a failure is the text."""
-        async with self._leaf_slots:
-            try:
-                reply = await self.leaf.complete(prompt)
-            except InfrastructureError as error:
-                return f"error: {error}", 0, 0
-        return reply.text, reply.prompt_tokens, reply.completion_tokens
 
+class _Conversation:
+    """One root or child while it runs."""
 
-class _Attempt:
-    """State of one rollout while it runs."""
-
-    def __init__(self, runner: RolloutRunner, question, context, session, max_turn_tokens, rollout: Rollout):
+    def __init__(self, runner: RolloutRunner, question, context, session: Session, max_turn_tokens: int, budget: Budget, depth: int = 0):
         self.runner, self.config, self.prompts = runner, runner.config, runner.prompts
         self.question, self.context, self.session = question, context, session
-        self.max_turn_tokens = max_turn_tokens
-        self.rollout = rollout
-        self.budget = SubcallBudget(self.config.max_subcalls)
+        self.max_turn_tokens, self.budget, self.depth = max_turn_tokens, budget, depth
+        self.rollout = Rollout(depth=depth, question=question, sequence=getattr(session, "sequence", None))
         self.repl: Repl | None = None
-        self.work_s = 0.0
+        self.work_s = 0.0  # seconds of REPL and subcalls
 
-    async def run(self):
-        self.repl = await self.runner.server.open(self.context)
+    async def run(self) -> Rollout:
+        began = time.monotonic()
         try:
+            await self._open()
             await self._turns()
         finally:
-            self.rollout.refused_calls = self.budget.refused
             if self.repl is not None:
                 self.repl.kill()
+            self.session.close()
+            self.rollout.seconds = time.monotonic() - began
+        return self.rollout
+
+    async def _open(self):
+        self.repl = await self.runner.server.open(self.context, self.config.final == "answer_dict")
 
     async def _turns(self):
         kind = type(self.context).__name__
         size = len(self.context) if isinstance(self.context, str) else sum(len(str(p)) for p in self.context)
         start = self.prompts.start.format(kind=kind, chars=size, question=self.question)
-        messages = [Message("system", self.prompts.system), Message("user", start)]
+        messages = [
+            Message("system", self.prompts.system_for(self.config.depth > self.depth + 1, self.config.final)),
+            Message("user", start),
+        ]
         try:
             for _ in range(self.config.max_turns):
-                messages = await self._turn("root", messages)
+                messages = await self._turn("child" if self.depth else "root", messages)
                 if self.rollout.answer is not None:
                     return
-                if self.work_s > self.config.rollout_timeout_s:
-                    self.rollout.stop = "timeout"
+                if over := self._over():
+                    self.rollout.stop = over
                     return
             demand = self.prompts.finalise.format(question=self.question)
             await self._turn("finalise", [Message("user", demand)])
@@ -137,26 +94,32 @@ class _Attempt:
         except ContextFull:
             self.rollout.stop = "length"
 
+    def _over(self) -> str | None:
+        """The limit that ends this conversation before its turns are used up, or None."""
+        if self.work_s > self.config.rollout_timeout_s:
+            return "timeout"
+        spent = self.budget.spent()
+        return f"budget:{spent}" if spent else None
+
     async def _turn(self, kind: str, messages: list[Message]) -> list[Message]:
-        reply = await self.session.reply(messages, self.max_turn_tokens)
-        usage = self.rollout.usage
-        usage.root_prompt += reply.prompt_tokens
-        usage.root_completion += reply.completion_tokens
-        parsed = parse_reply(reply.text)
-        blocks = list(parsed.blocks) if kind == "root" else []
-        turn = Turn(kind, reply.text, blocks, [])
-        self.rollout.turns.append(turn)
-        calls, tokens = usage.leaf_calls, usage.leaf
         began = time.monotonic()
+        reply = await self.session.reply(messages, self.max_turn_tokens)
+        tokens = Tokens(reply.prompt_tokens, reply.completion_tokens, reply.thinking_tokens, reply.dollars)
+        self.budget.charge(tokens)
+        parsed = parse_reply(reply.text)
+        blocks = list(parsed.blocks) if kind != "finalise" else []
+        turn = Turn(kind, reply.text or "", blocks, model=getattr(self.session, "name", "policy"), tokens=tokens)
+        self.rollout.turns.append(turn)
+        work_began = time.monotonic()
         answer = await self._run_blocks(turn)
         if answer is None and not (blocks and self.config.final_beside_code == "ignore"):
             answer = await self._text_final(parsed, turn)
-        self.work_s += time.monotonic() - began
-        turn.leaf_calls, turn.leaf_tokens = usage.leaf_calls - calls, usage.leaf - tokens
+        self.work_s += time.monotonic() - work_began
         if answer is not None and answer.strip():
             self.rollout.answer, self.rollout.stop = answer, "final"
+        turn.seconds = time.monotonic() - began
         output = "\n".join(self.prompts.block_output.format(output=o) for o in turn.outputs) or self.prompts.no_code
-        return [Message("user", self.prompts.observation.format(output=output, left=self.budget.left, question=self.question))]
+        return [Message("user", self.prompts.observation.format(output=output, left=self.budget.subcalls_left, question=self.question))]
 
     async def _run_blocks(self, turn: Turn) -> str | None:
         for code in turn.blocks:
@@ -185,31 +148,89 @@ class _Attempt:
 
     async def _restart(self):
         self.repl.kill()
-        self.repl = await self.runner.server.open(self.context)
+        await self._open()
 
-    async def _serve(self, kind: str, prompts: list[str]) -> list[str]:
-        """Subcalls of a block. At depth 1 rlm_query is a leaf call. Over budget or too long: a text in place."""
-        texts: list[str | None] = [None] * len(prompts)
-        limit = int(self.runner.leaf.window_tokens * WINDOW_SHARE)
-        sendable = []
+    # --- subcalls
+
+    async def _serve(self, kind: str, prompts: list[str], timeout_s: float) -> list[str]:
+        """Answers for a block, in order. Where there is none, a text that says why stands in its place."""
+        if kind == "budget":
+            return [json.dumps(self.budget.left())]
+        children = kind == "rlm" and self.depth + 1 < self.config.depth
+        calls, answers = [], []
         for index, prompt in enumerate(prompts):
-            size = self.runner.leaf.count_tokens(prompt)
-            if index >= self.config.max_batch:
-                texts[index] = f"error: a batch holds at most {self.config.max_batch} prompts"
-            elif size > limit:
-                texts[index] = f"error: prompt of {size} tokens is over the limit of {limit}; send a shorter excerpt"
-            else:
-                sendable.append(index)
-        granted = self.budget.reserve(len(sendable))
-        for index in sendable[granted:]:
-            texts[index] = "error: no subcalls left"
-        usage = self.rollout.usage
+            call, answer = self._prepare(prompt, index, children)
+            calls.append(call)
+            answers.append(answer)
+        self.rollout.turns[-1].calls += calls
+        await _within(timeout_s, [self._answer(call, answer) for call, answer in zip(calls, answers, strict=True) if answer])
+        return [call.text for call in calls]
 
-        async def ask(index: int):  # counts each call as it ends, also where the batch runs out of time
-            texts[index], prompt_tokens, completion_tokens = await self.runner.ask_leaf(prompts[index])
-            usage.leaf_calls += 1
-            usage.leaf_prompt += prompt_tokens
-            usage.leaf_completion += completion_tokens
+    def _prepare(self, prompt: str, index: int, children: bool) -> tuple[Call, Callable[[], Awaitable] | None]:
+        """A call, and how to answer it; refused ones, which are not sent, have their text already."""
+        leaf = self.runner.leaf
+        call = Call("child", "policy", prompt) if children else Call("leaf", leaf.name, prompt)
+        size, limit = (0, 0) if children else (leaf.count_tokens(prompt), int(leaf.window_tokens * WINDOW_SHARE))
+        if index >= self.config.max_batch:
+            call.error, call.text = "batch", f"error: a batch holds at most {self.config.max_batch} prompts"
+        elif size > limit:
+            call.error, call.text = "too_long", f"error: prompt of {size} tokens is over the limit of {limit}; send a shorter excerpt"
+        elif not self.budget.reserve_call(reserved := 0 if children else size + leaf.max_tokens):
+            why = "subcalls" if self.budget.tripped == "subcalls" else f"budget of {self.budget.tripped}".replace("_", " ")
+            call.error, call.text = "budget", f"error: no {why} left"
+        else:
+            return call, (lambda: self._child(call)) if children else (lambda: self._leaf(call, reserved))
+        return call, None
 
-        await asyncio.gather(*(ask(i) for i in sendable[:granted]))
-        return texts
+    @staticmethod
+    async def _answer(call: Call, answer: Callable[[], Awaitable]):
+        began = time.monotonic()
+        try:
+            await answer()
+        except asyncio.CancelledError:
+            call.error, call.text = "late", "error: no answer in time"
+            raise
+        finally:
+            call.seconds = time.monotonic() - began
+
+    async def _leaf(self, call: Call, reserved: int):
+        leaf, tokens = self.runner.leaf, Tokens()
+        try:
+            async with self.runner.leaf_slots:
+                tokens, call.attempts = Tokens(leaf.count_tokens(call.prompt)), 1  # should it be cancelled once it is sent
+                reply = await leaf.complete(call.prompt)
+            tokens = Tokens(reply.prompt_tokens, reply.completion_tokens, reply.thinking_tokens, reply.dollars)
+            call.text, call.attempts = reply.text, reply.attempts
+        except ModelError as error:
+            tokens = Tokens(error.prompt_tokens, error.completion_tokens)
+            call.error, call.text, call.attempts = "failed", f"error: {error}", error.attempts
+        except InfrastructureError as error:
+            tokens = Tokens()
+            call.error, call.text = "failed", f"error: {error}"
+        finally:
+            call.tokens = tokens
+            self.budget.settle_call(reserved, tokens)
+
+    async def _child(self, call: Call):
+        session = self.session.child()
+        question = self.prompts.child_question
+        child = _Conversation(self.runner, question, call.prompt, session, self.max_turn_tokens, self.budget, self.depth + 1)
+        call.child, call.model, call.attempts = child.rollout, getattr(session, "name", "policy"), 1
+        rollout = await child.run()
+        call.text = rollout.answer if rollout.answer is not None else f"error: the child ended without an answer ({rollout.stop})"
+        call.tokens = child.rollout.usage.root
+
+
+async def _within(timeout_s: float, work: list[Awaitable]):
+    """Run all at once; what is not done in time is cancelled. Raises what one of them raised."""
+    tasks = [asyncio.ensure_future(w) for w in work]
+    if not tasks:
+        return
+    try:
+        done, _ = await asyncio.wait(tasks, timeout=timeout_s)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()

@@ -7,8 +7,8 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
 from ..config import Params
-from ..harness.repl import ReplServer
-from ..harness.rollout import Rollout, RolloutRunner
+from ..harness.rollout import RolloutRunner, server_of
+from ..harness.trajectory import Rollout
 from ..models.lexical_leaf import LexicalLeaf
 from ..tasks.mixture import example
 from .scripts import ScriptedSession, draw, key_of
@@ -44,7 +44,7 @@ def _play_shard(params: Params, indices: range, seed: int) -> list[Demonstration
 
 async def _play(params, indices, seed) -> list[Demonstration]:
     slots = asyncio.Semaphore(IN_FLIGHT)
-    with ReplServer(params.harness.memory_mb) as server:
+    with server_of(params.harness) as server:
         runner = RolloutRunner(params.harness, server, LexicalLeaf(params.leaf.window_tokens), params.leaf.concurrency)
 
         async def one(index: int) -> Demonstration:

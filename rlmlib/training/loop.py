@@ -157,10 +157,11 @@ def score(prompt: int, attempts: list[Attempt], params: Params) -> Group:
 
 def train_items(batch: Batch) -> list[TrainItem]:
     return [
-        TrainItem(attempt.sequence, advantage)
+        TrainItem(sequence, advantage)
         for group in batch.kept
         for attempt, advantage in zip(group.attempts, advantages(group.rewards), strict=True)
-        if any(attempt.sequence.mask)
+        for sequence in attempt.sequences
+        if any(sequence.mask)
     ]
 
 
@@ -168,7 +169,8 @@ def metrics(batch: Batch) -> dict:
     """Means over everything that was sampled in the step, dropped groups included."""
     attempts = [a for g in batch.groups if g.verdict != "failed" for a in g.attempts]
     rollouts = [a.rollout for a in attempts]
-    leaf = np.array([r.usage.leaf for r in rollouts])
+    usages = [r.usage for r in rollouts]
+    leaf = np.array([u.leaf for u in usages])
     verdicts = [g.verdict for g in batch.groups]
     spread = [len({a.rollout.usage.total for a in g.attempts}) > 1 for g in batch.kept]
     return {
@@ -177,10 +179,11 @@ def metrics(batch: Batch) -> dict:
         "leaf_tokens_mean": float(leaf.mean()),
         "leaf_tokens_median": float(np.median(leaf)),
         "leaf_tokens_p95": float(np.percentile(leaf, 95)),
-        "leaf_calls": float(np.mean([r.usage.leaf_calls for r in rollouts])),
-        "llm_usage": float(np.mean([r.usage.leaf_calls > 0 for r in rollouts])),
-        "total_tokens": float(np.mean([r.usage.total for r in rollouts])),
-        "reply_tokens": float(np.mean([r.usage.root_completion for r in rollouts])),
+        "leaf_calls": float(np.mean([u.leaf_calls for u in usages])),
+        "llm_usage": float(np.mean([u.leaf_calls > 0 for u in usages])),
+        "children": float(np.mean([u.children for u in usages])),
+        "total_tokens": float(np.mean([u.total for u in usages])),
+        "reply_tokens": float(np.mean([u.root.completion for u in usages])),
         "turns": float(np.mean([len(r.turns) for r in rollouts])),
         "missing": float(np.mean([r.missing for r in rollouts])),
         "forced": float(np.mean([r.forced for r in rollouts])),

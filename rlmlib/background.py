@@ -1,0 +1,34 @@
+"""An event loop in a thread of its own, so that async code can be called from a script and from a notebook alike."""
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+
+from .errors import InfrastructureError
+
+
+class BackgroundLoop:
+    """Runs coroutines from synchronous code."""
+
+    def __init__(self, name: str = "rollouts"):
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine, timeout_s: float, what: str):
+        """The coroutine's result. Raises InfrastructureError on a hang; an interrupt cancels the work."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result(timeout=timeout_s)
+        except TimeoutError:
+            if future.done():  # the work itself ran out of time
+                raise
+            future.cancel()
+            raise InfrastructureError(f"{what} hung for {timeout_s:.0f} s; run it again") from None
+        except BaseException:  # an interrupt in a notebook must not leave work running
+            future.cancel()
+            raise
+
+    def close(self):
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(timeout=10)
