@@ -79,6 +79,10 @@ class Harness(_Section):
         "accept", description="a FINAL in the same reply as code: taken after the code ran, or ignored"
     )
     final: Literal["call", "answer_dict"] = Field("call", description="how a rollout answers: FINAL(...), or the dict `answer` as in rlms")
+    deadline_s: PositiveFloat = Field(
+        1800.0, description="wall clock of one attempt at a rollout; then its worker is killed and it is tried again"
+    )
+    attempts: PositiveInt = Field(3, description="attempts at a rollout whose machinery fails")
     memory_mb: PositiveInt = Field(1024, description="address space of a REPL process")
     isolation: Literal["strict", "process"] = Field(
         "strict", description="strict: confined by seccomp and Landlock, or refused; process: model code runs with your rights"
@@ -86,16 +90,38 @@ class Harness(_Section):
     sandbox_command: list[str] = Field([], description="command to run the REPL server under, such as a bwrap line")
 
 
-class Leaf(_Section):
+class ApiModel(_Section):
+    """A model behind an API. Keys are read from the environment and never from here."""
+
+    engine: Literal["gemini", "openai"] = Field(description="gemini: google-genai; openai: any OpenAI-compatible server (vLLM, llama.cpp)")
+    model: str = Field(description="the model's name at the service")
+    base_url: str | None = Field(None, description="address of an OpenAI-compatible server, such as http://127.0.0.1:8000/v1")
+    free: bool = Field(False, description="its calls cost nothing, as on a server of your own")
+    vertex_project: str | None = Field(None, description="Google Cloud project: Vertex AI instead of an API key")
+    vertex_location: str | None = Field(None, description="Google Cloud region for Vertex AI")
+    thinking: Literal["none", "low", "medium", "high"] = Field("none", description="thinking level, where the model has one")
+    temperature: Annotated[float, Field(ge=0)] = Field(0.0, description="sampling temperature")
+    max_tokens: PositiveInt = Field(2048, description="tokens of one reply, thinking included")
+    window_tokens: PositiveInt = Field(1_000_000, description="tokens of prompt and reply")
+    concurrency: PositiveInt = Field(8, description="calls in flight at once")
+
+
+class Leaf(ApiModel):
     """The model behind llm_query."""
 
-    engine: Literal["lexical", "gemini"] = Field("lexical", description="'lexical' is an offline stand-in, not a language model")
+    engine: Literal["lexical", "gemini", "openai"] = Field("lexical", description="'lexical' is an offline stand-in, not a language model")
     model: str = Field("lexical-stand-in", description="model name for engines that have several")
-    thinking: Literal["none", "low", "medium", "high"] = Field("none", description="thinking level, where the model has one")
-    temperature: Annotated[float, Field(ge=0)] = Field(0.0, description="leaf sampling temperature")
     max_tokens: PositiveInt = Field(64, description="tokens of one leaf reply")
     window_tokens: PositiveInt = Field(2400, description="leaf window; a prompt over 0.85 of it is refused with an error text")
-    concurrency: PositiveInt = Field(8, description="leaf calls in flight at once")
+
+
+class Judge(ApiModel):
+    """Who says whether an answer that is no exact match means the same. Aggregation never needs it."""
+
+    engine: Literal["none", "gemini", "openai"] = Field("none", description="none: an exact match, in equivalent forms, decides")
+    model: str = Field("none", description="the model's name at the service")
+    waiting: PositiveInt = Field(64, description="questions in line before rollouts are held back")
+    families: list[str] = Field(["research", "coding"], description="families whose answers are judged")
 
 
 class Tasks(_Section):
@@ -172,6 +198,7 @@ class Params(_Section):
     sampling: Sampling = Sampling()
     harness: Harness = Harness()
     leaf: Leaf = Leaf()
+    judge: Judge = Judge()
     tasks: Tasks = Tasks()
     reward: Reward = Reward()
     training: Training = Training()

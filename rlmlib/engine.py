@@ -1,6 +1,6 @@
-"""Engines, chosen in one place: who samples, who answers leaf calls, where REPLs run.
+"""Runs batches of rollouts of a policy, scores them, and chooses the sampler in one place.
 
-An Engine runs batches of rollouts, from a script and from a notebook alike, and every wait has a limit.
+It works the same in a script and in a notebook, and every wait has a limit.
 """
 
 import asyncio
@@ -9,22 +9,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .background import BackgroundLoop
-from .config import Leaf as LeafConfig
 from .config import Params
 from .errors import ConfigError
 from .harness.export import to_dict
 from .harness.rollout import RolloutRunner, server_of
 from .harness.trajectory import Rollout
+from .harness.workers import WorkerPool
+from .models import choose
+from .scoring.judge import Judge
 from .scoring.static import is_correct
 from .tasks.base import Example
 
 BATCH_TIMEOUT_S = 3600.0
+CLOSE_TIMEOUT_S = 30.0
+RETRY_STREAM = 1 << 17  # sets the sampling keys of second attempts apart
 SHOWN_PROMPT_CHARS = 300  # of a leaf prompt in a rollouts file; the context is stored whole, once
 
 
 @dataclass
 class Attempt:
-    """A rollout of an example, scored."""
+    """A rollout of an example, scored. A rollout with an error is neither right nor wrong."""
 
     example: Example
     index: int  # which of the example's rollouts
@@ -46,15 +50,6 @@ class Job:
     key: tuple[int, ...]
 
 
-def build_leaf(config: LeafConfig):
-    """The model behind llm_query."""
-    if config.engine == "lexical":
-        from .models.lexical_leaf import LexicalLeaf
-
-        return LexicalLeaf(config.window_tokens)
-    raise ConfigError(f"leaf.engine: '{config.engine}' is not built in yet; 'lexical' is")
-
-
 def build_sampler(params: Params, policy):
     """The sampler of a policy (training.policy.Policy), with its present weights."""
     if params.policy.sampler == "torch":
@@ -65,13 +60,24 @@ def build_sampler(params: Params, policy):
     raise ConfigError(f"policy.sampler: '{params.policy.sampler}' is not built in yet; 'torch' is")
 
 
+def build_judge(params: Params) -> Judge | None:
+    """The judge of a params file, or None where exact matches decide."""
+    config = params.judge
+    if config.engine == "none":
+        return None
+    timeout_s = params.harness.leaf_timeout_s
+    model = choose.chat_model(config, timeout_s)
+    return Judge(model, config.concurrency, config.waiting, max_tokens=config.max_tokens, call_timeout_s=timeout_s + choose.MARGIN_S)
+
+
 class Engine:
     """Runs rollouts of a policy. Use as a context manager."""
 
     def __init__(self, params: Params, policy):
         self.params = params
         self.sampler = build_sampler(params, policy)
-        self.leaf = build_leaf(params.leaf)
+        self.leaf = choose.leaf(params.leaf, params.harness.leaf_timeout_s)
+        self.judge = build_judge(params)
         self._server = server_of(params.harness)
         self._background = BackgroundLoop()
 
@@ -79,6 +85,8 @@ class Engine:
         return self
 
     def __exit__(self, *_):
+        with contextlib.suppress(Exception):
+            self._background.run(self._disconnect(), CLOSE_TIMEOUT_S, "closing the models")
         self._background.close()
         self._server.close()
 
@@ -91,21 +99,43 @@ class Engine:
         return self._background.run(self._run(jobs), BATCH_TIMEOUT_S, f"a batch of {len(jobs)} rollouts")
 
     async def _run(self, jobs):
-        runner = RolloutRunner(self.params.harness, self._server, self.leaf, self.params.leaf.concurrency)
+        harness = self.params.harness
+        runner = RolloutRunner(harness, self._server, self.leaf, self.params.leaf.concurrency)
+        pool = WorkerPool(len(jobs), harness.deadline_s, harness.attempts)
         sessions = [self.sampler.session(*job.key) for job in jobs]  # all open before any asks, or batches would be short
         turn_tokens = self.params.sampling.max_turn_tokens
-        try:
-            rollouts = await asyncio.gather(
-                *(runner.run(j.example.question, j.example.context, s, turn_tokens) for j, s in zip(jobs, sessions, strict=True))
-            )
-        finally:
-            for session in sessions:
-                with contextlib.suppress(Exception):
-                    session.close()
-        return [
-            Attempt(job.example, job.index, rollout, is_correct(rollout.answer, job.example.golds))
-            for job, rollout in zip(jobs, rollouts, strict=True)
-        ]
+
+        async def one(job: Job, session) -> Attempt:
+            def attempt(number: int):
+                again = self.sampler.session(*job.key, RETRY_STREAM, number) if number else session
+                return runner.run(job.example.question, job.example.context, again, turn_tokens)
+
+            rollout = await pool.run(attempt)
+            return Attempt(job.example, job.index, rollout, await self._score(job.example, rollout))
+
+        async with self.judge or contextlib.nullcontext():
+            try:
+                return await asyncio.gather(*(one(job, session) for job, session in zip(jobs, sessions, strict=True)))
+            finally:
+                for session in sessions:
+                    with contextlib.suppress(Exception):
+                        session.close()
+
+    async def _score(self, example: Example, rollout: Rollout) -> bool:
+        """Whether the answer is right. A judge that cannot say makes the rollout an infrastructure failure, never a wrong one."""
+        if rollout.error is not None:
+            return False
+        if self.judge is None or example.family not in self.params.judge.families:
+            return is_correct(rollout.answer, example.golds)
+        verdict = await self.judge.verdict(example.question, example.golds, rollout.answer)
+        if verdict.correct is None:
+            rollout.error = f"the judge could not say: {verdict.reason}"
+        return bool(verdict.correct)
+
+    async def _disconnect(self):
+        for model in (getattr(self.leaf, "chat_model", None), getattr(self.judge, "chat_model", None)):
+            if hasattr(model, "aclose"):
+                await model.aclose()
 
 
 def row(attempt: Attempt, context: str | None = None, **extra) -> dict:
@@ -117,17 +147,11 @@ def row(attempt: Attempt, context: str | None = None, **extra) -> dict:
         "family": example.family,
         "task": example.task,
         "split": example.split,
-        "question": example.question,
         "gold": example.answer,
         "context": context,
         "context_chars": len(example.context),
-        "answer": rollout.answer,
         "correct": attempt.correct,
-        "stop": rollout.stop,
         "missing": rollout.missing,
-        "forced": rollout.forced,
-        "error": rollout.error,
-        "seconds": round(rollout.seconds, 3),
         "leaf_calls": usage.leaf_calls,
         "leaf_tokens": usage.leaf,
         "children": usage.children,
@@ -135,6 +159,6 @@ def row(attempt: Attempt, context: str | None = None, **extra) -> dict:
         "total_tokens": usage.total,
         "dollars": usage.dollars,
         "refused_calls": usage.refused_calls,
-        "turns": to_dict(rollout, SHOWN_PROMPT_CHARS)["turns"],
+        **to_dict(rollout, SHOWN_PROMPT_CHARS),
         **extra,
     }

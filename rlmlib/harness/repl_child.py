@@ -25,6 +25,7 @@ import struct
 import sys
 import threading
 import traceback
+import types
 import weakref
 from pathlib import Path
 
@@ -81,7 +82,9 @@ class Worker:
         self.running = False
         self.answer = None
         self.block = 0
-        self.names = {"__name__": "__main__", "__builtins__": builtins}
+        sys.modules["__main__"] = types.ModuleType("__main__")  # this file is not the model's main module
+        self.names = vars(sys.modules["__main__"])
+        self.names["__builtins__"] = builtins
         self.builtins = dict(vars(builtins))
         self.out = Capture()
 
@@ -122,10 +125,13 @@ class Worker:
         if not all(isinstance(p, str) for p in prompts):
             raise TypeError("every prompt must be a str")
         with self.lock:  # model code may ask from several threads
-            if threading.current_thread() in self.out.strangers:
-                raise RuntimeError("the block that started this thread has ended")
+            self.refuse_strangers()
             self.send({"op": "ask", "kind": kind, "prompts": prompts})
             return self.receive()["texts"]
+
+    def refuse_strangers(self):
+        if threading.current_thread() in self.out.strangers:
+            raise RuntimeError("the block that started this thread has ended")
 
     def llm_query(self, prompt):
         """One leaf call."""
@@ -149,6 +155,7 @@ class Worker:
 
     def finish(self, value):
         """Give the answer and stop."""
+        self.refuse_strangers()
         if self.answer is None:
             self.answer = str(value)
         raise Final
@@ -174,6 +181,7 @@ class Worker:
     def run(self, code):
         self.names.update(self.given)
         self.answer = None
+        self.withdraw_draft()
         self.block += 1
         self.out = out = Capture()
         if threading.active_count() > 1:
@@ -183,6 +191,8 @@ class Worker:
         try:
             self.running = True
             self.execute(code)
+            if self.drafts and self.answer is None:
+                self.answer = self.drafted()
         except Final:
             pass
         except KeyboardInterrupt:
@@ -198,8 +208,6 @@ class Worker:
         finally:
             self.running = False
         self.restore()
-        if self.answer is None and self.drafts:
-            self.answer = self.drafted()
         self.send({"op": "done", "output": out.ends(), "total": out.total, "final": self.answer, "failed": failed})
 
     def execute(self, code):
@@ -215,12 +223,18 @@ class Worker:
                 print(repr(value))
 
     def drafted(self):
-        """The other protocol: the content of the dict `answer` once its `ready` is true."""
+        """The other protocol: the content of the dict `answer` where this block, which did not fail, set its `ready` to True."""
         draft = self.names.get("answer")
         if not isinstance(draft, dict):
             self.names["answer"] = {"content": "", "ready": False}
             return None
-        return str(draft.get("content", "")) if draft.get("ready") else None
+        return str(draft.get("content", "")) if draft.get("ready") is True else None
+
+    def withdraw_draft(self):
+        """An answer that was not taken has to be made ready again."""
+        draft = self.names.get("answer")
+        if self.drafts and isinstance(draft, dict):
+            draft["ready"] = False
 
     def restore(self):
         """Undo what a block may have done to the interpreter, so that the next one, and this class, work."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from ..config import Harness
-from ..errors import InfrastructureError
+from ..errors import ConfigError, InfrastructureError
 from ..models.base import ContextFull, Leaf, Message, ModelError, Session
 from .budget import Budget, Limits
 from .prompts import PROMPT_SETS
@@ -34,8 +34,13 @@ class RolloutRunner:
         self.leaf_slots = asyncio.Semaphore(leaf_concurrency)
 
     async def run(self, question: str, context, session: Session, max_turn_tokens: int) -> Rollout:
-        """One rollout. A failure of the machinery is put in `error`; nothing the model does raises."""
+        """One rollout. A failure of the machinery is put in `error`; nothing the model does raises.
+
+        Raises ConfigError for a context that is no str, list, tuple or dict.
+        """
         config = self.config
+        if not isinstance(context, str | list | tuple | dict):
+            raise ConfigError(f"a context is a str, list or dict, not {type(context).__name__}; convert it first")
         limits = Limits(config.max_subcalls, config.max_delegated_tokens, config.max_total_tokens, config.max_dollars, config.wall_clock_s)
         conversation = _Conversation(self, question, context, session, max_turn_tokens, Budget(limits))
         rollout = conversation.rollout
@@ -74,8 +79,7 @@ class _Conversation:
 
     async def _turns(self):
         kind = type(self.context).__name__
-        size = len(self.context) if isinstance(self.context, str) else sum(len(str(p)) for p in self.context)
-        start = self.prompts.start.format(kind=kind, chars=size, question=self.question)
+        start = self.prompts.start.format(kind=kind, chars=characters(self.context), question=self.question)
         messages = [
             Message("system", self.prompts.system_for(self.config.depth > self.depth + 1, self.config.final)),
             Message("user", start),
@@ -117,14 +121,19 @@ class _Conversation:
         self.work_s += time.monotonic() - work_began
         if answer is not None and answer.strip():
             self.rollout.answer, self.rollout.stop = answer, "final"
+        elif answer is not None:
+            turn.outputs.append("ValueError: that answer is empty; give one that is not")
         turn.seconds = time.monotonic() - began
         output = "\n".join(self.prompts.block_output.format(output=o) for o in turn.outputs) or self.prompts.no_code
         return [Message("user", self.prompts.observation.format(output=output, left=self.budget.subcalls_left, question=self.question))]
 
     async def _run_blocks(self, turn: Turn) -> str | None:
         for code in turn.blocks:
+            left = self.budget.seconds_left()
+            if not left:
+                break
             try:
-                result = await self.repl.run(code, self._serve, self.config.block_timeout_s, self.config.leaf_timeout_s)
+                result = await self.repl.run(code, self._serve, min(self.config.block_timeout_s, left), self.config.leaf_timeout_s)
             except WorkerDied as error:
                 await self._restart()
                 turn.outputs.append(f"RuntimeError: {error}; a new session was started, your variables are gone")
@@ -163,6 +172,7 @@ class _Conversation:
             calls.append(call)
             answers.append(answer)
         self.rollout.turns[-1].calls += calls
+        timeout_s = min(timeout_s, self.budget.seconds_left())
         await _within(timeout_s, [self._answer(call, answer) for call, answer in zip(calls, answers, strict=True) if answer])
         return [call.text for call in calls]
 
@@ -202,7 +212,7 @@ class _Conversation:
             tokens = Tokens(reply.prompt_tokens, reply.completion_tokens, reply.thinking_tokens, reply.dollars)
             call.text, call.attempts = reply.text, reply.attempts
         except ModelError as error:
-            tokens = Tokens(error.prompt_tokens, error.completion_tokens)
+            tokens = Tokens(error.prompt_tokens, error.completion_tokens, dollars=error.dollars)
             call.error, call.text, call.attempts = "failed", f"error: {error}", error.attempts
         except InfrastructureError as error:
             tokens = Tokens()
@@ -219,6 +229,14 @@ class _Conversation:
         rollout = await child.run()
         call.text = rollout.answer if rollout.answer is not None else f"error: the child ended without an answer ({rollout.stop})"
         call.tokens = child.rollout.usage.root
+
+
+def characters(context: str | list | tuple | dict) -> int:
+    """Characters of a context; of a list or dict those of its parts, keys included."""
+    if isinstance(context, str):
+        return len(context)
+    parts = [*context, *context.values()] if isinstance(context, dict) else context
+    return sum(len(str(part)) for part in parts)
 
 
 async def _within(timeout_s: float, work: list[Awaitable]):

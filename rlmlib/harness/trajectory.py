@@ -92,6 +92,7 @@ class Rollout:
 
     stop: final, missing (no answer even when forced), length (the conversation was full), timeout, or budget:<kind>.
     error: an infrastructure failure; the rollout then counts for nothing.
+    failures: why earlier attempts at it did not count.
     sequence: the token ids of its conversation where the policy was sampled (models.torch_sampler.TokenSequence).
     """
 
@@ -101,6 +102,7 @@ class Rollout:
     turns: list[Turn] = field(default_factory=list)
     seconds: float = 0.0
     error: str | None = None
+    failures: list[str] = field(default_factory=list)
     depth: int = 0
     question: str = ""
     sequence: object = None

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pydantic import SecretStr
 
 from . import retry
-from .base import Message, Reply
+from .base import Message, ModelError, Reply
 from .prices import dollars
 from .retry import AttemptFailed, RetryPolicy
 
@@ -76,7 +76,11 @@ class ApiChat(ABC):
         """Answer a conversation within `timeout_s`. Raises ModelError."""
         # A lone surrogate has no UTF-8 and cannot be sent.
         clean = [Message(m.role, m.content.encode("utf-8", "replace").decode()) for m in messages]
-        reply = await retry.call(lambda: self._scrubbed_attempt(clean, max_tokens), self.policy, self.timeout_s, self.name)
+        try:
+            reply = await retry.call(lambda: self._scrubbed_attempt(clean, max_tokens), self.policy, self.timeout_s, self.name)
+        except ModelError as error:
+            error.dollars = dollars(self.name, error.prompt_tokens, error.completion_tokens, self._prices)
+            raise
         return replace(reply, dollars=dollars(self.name, reply.prompt_tokens, reply.completion_tokens, self._prices))
 
     async def aclose(self) -> None:

@@ -40,8 +40,11 @@ class ModelError(InfrastructureError):
     The tokens of the failed attempts are kept, as they are billed.
     """
 
-    def __init__(self, kind: str, message: str, attempts: int = 1, prompt_tokens: int = 0, completion_tokens: int = 0):
+    def __init__(
+        self, kind: str, message: str, attempts: int = 1, prompt_tokens: int = 0, completion_tokens: int = 0, dollars: float | None = None
+    ):
         super().__init__(message)
+        self.dollars = dollars
         self.kind, self.attempts = kind, attempts
         self.prompt_tokens, self.completion_tokens = prompt_tokens, completion_tokens
 

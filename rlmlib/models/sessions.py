@@ -26,7 +26,7 @@ class ChatSession:
                 raise ContextFull from None
             if error.kind != "empty":
                 raise
-            reply = Reply("", error.prompt_tokens, error.completion_tokens, attempts=error.attempts, dollars=None)
+            reply = Reply("", error.prompt_tokens, error.completion_tokens, attempts=error.attempts, dollars=error.dollars)
         self._tokens = reply.prompt_tokens if reply.attempts == 1 else self._tokens + added
         self.history = prompt
         if reply.text:  # APIs refuse an empty message

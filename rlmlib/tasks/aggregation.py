@@ -9,7 +9,7 @@ from collections import Counter
 
 from ..lexicon import TOPIC_NOUNS
 from . import names
-from .base import Example, Split, Templates, log_uniform
+from .base import Example, Phrasings, Split, log_uniform
 
 _ENDS = {
     "sport": "won the cup|missed the penalty|trained all night|broke the record".split("|"),
@@ -21,77 +21,53 @@ _ENDS = {
 }
 
 QUESTIONS = {
-    "shown_count": Templates(
+    "shown_count": Phrasings(
         (
-            "How many records have the label {l}?",
-            "Count the records with the label {l}.",
-            "What is the number of records with the label {l}?",
-            "The label {l} is on how many records?",
-            "Find out how many records have the label {l}.",
-            "Of all records, how many have the label {l}?",
-            "Please count all records with the label {l}.",
-        ),
-        (
-            "Find out the number of records with the label {l}.",
-            "Please give the number of records that have the label {l}.",
-        ),
+            "how many records have the label {l}",
+            "the number of records with the label {l}",
+            "on how many records the label {l} is",
+            "how many of all records have the label {l}",
+            "the count of records with the label {l}",
+        )
     ),
-    "shown_most": Templates(
+    "shown_most": Phrasings(
         (
-            "Which label is the most frequent?",
-            "What is the most common label?",
-            "Which label do most records have?",
-            "Find out the most frequent label.",
-            "Of all labels, which is the most common?",
-            "Give the label that most records have.",
-        ),
-        (
-            "Please name the most common label.",
-            "Which label is on most records?",
-        ),
+            "which label is the most frequent",
+            "the most common label",
+            "which label most records have",
+            "the most frequent label",
+            "which label is on most records",
+            "the label that most records have",
+        )
     ),
-    "shown_user": Templates(
+    "shown_user": Phrasings(
         (
-            "How many records of {u} have the label {l}?",
-            "Count the records of {u} with the label {l}.",
-            "Of the records of {u}, how many have the label {l}?",
-            "{u} has how many records with the label {l}?",
-            "Find out how many records of {u} have the label {l}.",
-            "The label {l} is on how many records of {u}?",
-        ),
-        (
-            "Please count the records of {u} with the label {l}.",
-            "How many of the records of {u} have the label {l}?",
-        ),
+            "how many records of {u} have the label {l}",
+            "the number of records of {u} with the label {l}",
+            "how many of the records of {u} have the label {l}",
+            "on how many records of {u} the label {l} is",
+            "the count of records of {u} with the label {l}",
+        )
     ),
-    "hidden_user": Templates(
+    "hidden_user": Phrasings(
         (
-            "How many records of {u} are about {l}?",
-            "Count the records of {u} about {l}.",
-            "What is the number of records about {l} of {u}?",
-            "Of the records of {u}, how many are about {l}?",
-            "{u} wrote how many records about {l}?",
-            "Find out how many records of {u} are about {l}.",
-            "Please count the records about {l} of {u}.",
-        ),
-        (
-            "Find out the number of records of {u} about {l}.",
-            "How many of the records of {u} are about {l}?",
-        ),
+            "how many records of {u} are about {l}",
+            "the number of records of {u} about {l}",
+            "how many of the records of {u} are about {l}",
+            "how many records about {l} are by {u}",
+            "the count of records of {u} about {l}",
+            "the number of records about {l} by {u}",
+        )
     ),
-    "hidden_topic": Templates(
+    "hidden_topic": Phrasings(
         (
-            "What topic does {u} write about most?",
-            "Which topic is the most frequent for {u}?",
-            "{u} writes about which topic most?",
-            "Find out the topic that is most common for {u}.",
-            "Give the most frequent topic of {u}.",
-            "Of all topics, which does {u} write about most?",
-        ),
-        (
-            "Please name the most frequent topic of {u}.",
-            "Which topic does {u} write about most?",
-        ),
+            "what topic {u} writes about most",
+            "which topic is the most frequent for {u}",
+            "the most frequent topic of {u}",
+            "the topic that is most common for {u}",
+            "which topic {u} writes about most",
+            "the most common topic of {u}",
+        )
     ),
 }
 

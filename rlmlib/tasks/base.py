@@ -10,7 +10,7 @@ Split = Literal["train", "seen", "heldout"]
 
 @dataclass(frozen=True)
 class Example:
-    """One question. split: train; seen (new, from training names and templates); heldout (neither seen)."""
+    """One question. split: train; seen (new, from training names and phrasings); heldout (neither seen)."""
 
     id: str
     family: str
@@ -26,15 +26,25 @@ class Example:
         return (self.answer, *self.acceptable)
 
 
-@dataclass(frozen=True)
-class Templates:
-    """Phrasings of one kind of question; the held-out ones are used in evaluation only."""
+OPENINGS = ("Find out", "Tell me", "Please tell me", "I want to know", "Please find out", "Let me know", "I must know", "Please say")
 
-    train: tuple[str, ...]
-    heldout: tuple[str, ...]
+
+@dataclass(frozen=True)
+class Phrasings:
+    """Ways to ask one thing: any opening with any core. One pair in four is met in evaluation only."""
+
+    cores: tuple[str, ...]
+
+    def templates(self, split: Split) -> list[str]:
+        return [
+            f"{opening} {core}."
+            for i, opening in enumerate(OPENINGS)
+            for j, core in enumerate(self.cores)
+            if ((i + j) % 4 == 0) == (split == "heldout")
+        ]
 
     def pick(self, rng: random.Random, split: Split) -> str:
-        return rng.choice(self.heldout if split == "heldout" else self.train)
+        return rng.choice(self.templates(split))
 
 
 def log_uniform(rng: random.Random, low: int, high: int) -> int:

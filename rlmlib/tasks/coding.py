@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import ConfigError
-from .base import Example, Split, Templates, log_uniform
+from .base import Example, Phrasings, Split, log_uniform
 
 HEADER = "### file: "
 TRIES = 200
@@ -35,58 +35,40 @@ _HELDOUT = (
 ).split()
 
 QUESTIONS = {
-    "params": Templates(
+    "params": Phrasings(
         (
-            "How many parameters does the function `{n}` take?",
-            "Count the parameters of the function `{n}`.",
-            "What is the number of parameters of `{n}`?",
-            "`{n}` takes how many parameters?",
-            "Find out how many parameters the function `{n}` has.",
-            "Of the function `{n}`, give the number of parameters.",
-            "Please count the parameters of `{n}`.",
-        ),
-        (
-            "Please give the number of parameters of `{n}`.",
-            "How many parameters has the function `{n}`?",
-        ),
+            "how many parameters the function `{n}` takes",
+            "the number of parameters of the function `{n}`",
+            "how many parameters `{n}` has",
+            "the count of parameters of `{n}`",
+            "the number of parameters that `{n}` takes",
+        )
     ),
-    "base": Templates(
+    "base": Phrasings(
         (
-            "What is the first base class of the class `{n}`?",
-            "Which class is the first base of `{n}`?",
-            "Name the first base class of `{n}`.",
-            "The class `{n}` has which first base class?",
-            "Find out the first base class of `{n}`.",
-            "Give the class that is the first base of `{n}`.",
-        ),
-        (
-            "Please name the first base class of `{n}`.",
-            "Which is the first base class of the class `{n}`?",
-        ),
+            "the first base class of the class `{n}`",
+            "which class is the first base of `{n}`",
+            "what the first base class of `{n}` is",
+            "the class that is the first base of `{n}`",
+            "which first base class `{n}` has",
+        )
     ),
-    "file": Templates(
+    "file": Phrasings(
         (
-            "Which file defines the class `{n}`?",
-            "In which file is the class `{n}` defined?",
-            "Name the file with the class `{n}`.",
-            "`{n}` is a class of which file?",
-            "Find out in what file the class `{n}` is defined.",
-            "Give the file that defines the class `{n}`.",
-        ),
-        (
-            "Please name the file with the class `{n}`.",
-            "The class `{n}` is defined in which file?",
-        ),
+            "which file defines the class `{n}`",
+            "in which file the class `{n}` is defined",
+            "the file with the class `{n}`",
+            "the file that defines the class `{n}`",
+            "in what file the class `{n}` is",
+        )
     ),
-    "toplevel": Templates(
+    "toplevel": Phrasings(
         (
-            "How many functions are defined directly in the module body of {n}?",
-            "Count the functions defined directly in the module body of {n}.",
-            "Directly in the module body of {n}, what is the number of functions?",
-            "Find out how many functions the module body of {n} defines directly.",
-            "The module body of {n} directly defines how many functions?",
-        ),
-        ("Please count the functions defined directly in the module body of {n}.",),
+            "how many functions the module body of {n} defines directly",
+            "the number of functions defined directly in the module body of {n}",
+            "how many functions are defined directly in the module body of {n}",
+            "the count of functions directly in the module body of {n}",
+        )
     ),
 }
 

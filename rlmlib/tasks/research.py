@@ -8,7 +8,7 @@ import random
 
 from ..lexicon import OCCUPATIONS
 from . import names
-from .base import Example, Split, Templates, log_uniform
+from .base import Example, Phrasings, Split, log_uniform
 
 COUNTRIES = "Norland Estavia Corovia Belmark Tarsania Quillon Ostrea Vandria Meridia Pallas".split()
 
@@ -43,86 +43,53 @@ _FACTS = {
 }
 
 QUESTIONS = {
-    "birthplace": Templates(
+    "birthplace": Phrasings(
         (
-            "Where was {n} born?",
-            "In which town was {n} born?",
-            "What is the birthplace of {n}?",
-            "Name the town where {n} was born.",
-            "{n} was born where?",
-            "Give the birthplace of {n}.",
-            "Find out where {n} was born.",
-            "The birthplace of {n} is which town?",
-            "Please say in what town {n} was born.",
-        ),
-        (
-            "Please name the birthplace of {n}.",
-            "Find out in which town {n} was born.",
-            "{n} was born in what town?",
-        ),
+            "where {n} was born",
+            "in which town {n} was born",
+            "what the birthplace of {n} is",
+            "the birthplace of {n}",
+            "the town where {n} was born",
+            "which town {n} was born in",
+        )
     ),
-    "occupation": Templates(
+    "occupation": Phrasings(
         (
-            "What did {n} work as?",
-            "What was the profession of {n}?",
-            "What was the trade of {n}?",
-            "What was {n} by profession?",
-            "{n} worked as what?",
-            "Give the profession of {n}.",
-            "Find out the trade of {n}.",
-            "Which work did {n} do by trade?",
-            "Please name the profession of {n}.",
-        ),
-        (
-            "Please give the trade of {n}.",
-            "Find out the profession of {n}.",
-            "What profession did {n} have?",
-        ),
+            "what {n} worked as",
+            "the profession of {n}",
+            "what the trade of {n} was",
+            "the work that {n} did by trade",
+            "what profession {n} had",
+            "the trade of {n}",
+        )
     ),
-    "year": Templates(
+    "year": Phrasings(
         (
-            "In what year was {n} born?",
-            "What is the year of birth of {n}?",
-            "Give the year in which {n} was born.",
-            "{n} was born in what year?",
-            "Name the year of birth of {n}.",
-            "Find out the year when {n} was born.",
-            "The birth of {n} was in which year?",
-            "Please give the birth year of {n}.",
-        ),
-        (
-            "Please name the year when {n} was born.",
-            "Which is the year of birth of {n}?",
-            "{n} was born in which year?",
-        ),
+            "in what year {n} was born",
+            "the year of birth of {n}",
+            "the year when {n} was born",
+            "what the birth year of {n} is",
+            "which year {n} was born in",
+            "the birth year of {n}",
+        )
     ),
-    "born_country": Templates(
+    "born_country": Phrasings(
         (
-            "In which country is the town where {n} was born?",
-            "What country is the birthplace of {n} in?",
-            "Name the country of the birthplace of {n}.",
-            "The birthplace of {n} is in which country?",
-            "Give the country of the town where {n} was born.",
-            "Find out in what country the birthplace of {n} is.",
-        ),
-        (
-            "Please name the country of the birthplace of {n}.",
-            "{n} was born in a town of which country?",
-        ),
+            "the country of the birthplace of {n}",
+            "which country the birthplace of {n} is in",
+            "the country of the town where {n} was born",
+            "in what country the birthplace of {n} is",
+            "in which country the town is where {n} was born",
+        )
     ),
-    "teacher_occupation": Templates(
+    "teacher_occupation": Phrasings(
         (
-            "What was the profession of the teacher of {n}?",
-            "What did the teacher of {n} work as?",
-            "Name the trade of the teacher of {n}.",
-            "The teacher of {n} worked as what?",
-            "Give the profession of the teacher of {n}.",
-            "Find out what trade the teacher of {n} had.",
-        ),
-        (
-            "Please name the profession of the teacher of {n}.",
-            "The teacher of {n} had what trade?",
-        ),
+            "the profession of the teacher of {n}",
+            "what the teacher of {n} worked as",
+            "the trade of the teacher of {n}",
+            "what trade the teacher of {n} had",
+            "what profession the teacher of {n} had",
+        )
     ),
 }
 TWO_HOP = ("born_country", "teacher_occupation")

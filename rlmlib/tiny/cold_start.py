@@ -44,12 +44,13 @@ class Recipe:
 
     demonstrations: int = 4500
     copy_steps: int = 240
-    strange_steps: int = 80
+    strange_steps: int = 120
     clone_epochs: int = 2
     copy_lr: float = 8e-3
     clone_lr: float = 2.5e-3
     batch_tokens: int = 6144
     copied_weight: float = 3.0
+    two_hop: float = 0.35  # share of research questions with two hops: more than RL meets, as they are harder to learn
     seed: int = 1
 
 
@@ -66,7 +67,8 @@ def cold_start(params: Params, recipe: Recipe, log: Callable[[str], None] = prin
     torch.set_num_threads(params.policy.threads)
     began = time.monotonic()
     tell = lambda text: log(f"[{time.monotonic() - began:5.0f} s] {text}")  # noqa: E731
-    demonstrations = play(params, recipe.demonstrations, recipe.seed)
+    tasks = params.tasks.model_copy(update={"two_hop": recipe.two_hop})
+    demonstrations = play(params.model_copy(update={"tasks": tasks}), recipe.demonstrations, recipe.seed)
     tell(f"{len(demonstrations)} demonstrations played")
     tokenizer = tiny_tokenizer.train(text for d in demonstrations for _, text in d.conversation)
     chat = TinyChat(tokenizer)
@@ -110,38 +112,54 @@ def clone_sample(chat: TinyChat, demonstration: Demonstration, recipe: Recipe) -
     return Sample(ids, weights)
 
 
-def weighted_ids(chat: TinyChat, text: str, copied: tuple[str, ...], weight: float) -> tuple[list[int], list[float]]:
-    """Ids of a reply and their loss weights: `weight` inside strings copied from the question, else 1."""
+def weighted_ids(
+    chat: TinyChat, text: str, copied: tuple[str, ...], inside: float, outside: float = 1.0
+) -> tuple[list[int], list[float]]:
+    """Ids of a reply and their loss weights: `inside` strings copied from the question, and `outside` of them."""
     encoding = chat.tokenizer.encode(text, add_special_tokens=False)
     spans = []
     for wanted in filter(None, copied):
         start = text.find(f'"{wanted}"')
         if start >= 0:
-            spans.append((start + 1, start + 1 + len(wanted)))
-    inside = [any(a <= begin and end <= b for a, b in spans) for begin, end in encoding.offsets]
-    return encoding.ids, [weight if i else 1.0 for i in inside]
+            spans.append((start + 1, start + len(wanted) + 2))  # the closing quote too
+    weights = [inside if any(begin < b and a < end for a, b in spans) else outside for begin, end in encoding.offsets]
+    return encoding.ids, weights
 
 
 def copy_sample(questions: list[tuple[str, str]], chat: TinyChat, rng: random.Random, strange: float) -> Sample:
-    """A question and its copy as code; a share `strange` is made unlike any real one. questions: (question, key) pairs."""
+    """A question and its copy as code; a share `strange` is made unlike any real one. questions: (question, key) pairs.
+
+    Only the copied strings are predicted: what follows a question is for the demonstrations to say.
+    """
     question, key = rng.choice(questions)
     if rng.random() < strange:
         question, key = _strange(question, key, questions, rng)
     start = COMPACT.start.format(kind="str", chars=rng.randint(5000, 200_000), question=question)
     prompt = chat.prompt_ids([Message("system", COMPACT.system), Message("user", start)])
     text = f'```repl\nq = "{question}"\nk = "{key}"\n'
-    reply, weights = weighted_ids(chat, text, (question, key), 1.0)
+    reply, weights = weighted_ids(chat, text, (question, key), 1.0, 0.0)
     return Sample(prompt + reply, [0.0] * len(prompt) + weights)
 
 
 def _strange(question: str, key: str, questions, rng: random.Random) -> tuple[str, str]:
-    """Another person, and half the time the words in another order with some of another question."""
+    """Another person; and in a third each the same words, the end of another question, or words of both shuffled.
+
+    What is copied must come from the prompt, not from what usually follows.
+    """
     fresh = key if " " not in key else f"{rng.choice(names.GIVEN)} {rng.choice(names.FAMILY)}"
     words = question.replace(key, PLACE).split(" ") if key else question.split(" ")
-    if rng.random() < 0.5:
-        words += rng.choice(questions)[0].split(" ")[:4]
+    other_question, other_key = rng.choice(questions)
+    other = (other_question.replace(other_key, fresh) if other_key and fresh else other_question).split(" ")
+    kind = rng.randrange(3)
+    if kind == 1:
+        words = words[: rng.randint(1, len(words))] + other[rng.randint(0, len(other) - 1) :]
+    elif kind == 2:
+        words += other[:4]
         rng.shuffle(words)
-    return " ".join(words).replace(PLACE, fresh), fresh
+    question = " ".join(words)
+    if key and PLACE not in question and fresh not in question:
+        question = f"{PLACE} {question}"
+    return question.replace(PLACE, fresh), fresh
 
 
 def _batches(samples: list[Sample], tokens: int, rng: random.Random) -> list[list[Sample]]:

@@ -18,16 +18,16 @@ Strategy = Generator[str, str, None]
 # Share of each strategy among demonstrations. Where a strategy does not fit the question
 # (code alone over hidden labels), `select` takes its place.
 MIXTURE = {
-    "select": 0.15,  # search in code, one short leaf call                   good
-    "code": 0.09,  # code alone                                              good
-    "broad": 0.06,  # leaf calls on everything, then reduce                  right but dear
-    "broad_lost": 0.25,  # the same again and again, never finishes          dear, missing
-    "dither": 0.07,  # prints pieces of the context, never finishes          missing
-    "stall": 0.06,  # has the answer, never says so                          missing
-    "first_chunk": 0.13,  # asks about the beginning only                    wrong
-    "send_all": 0.09,  # one call with the whole context, often refused      wrong
-    "guess": 0.05,  # answers without looking                                wrong
-    "slip": 0.05,  # a wrong variable name, then gives up                    wrong
+    "select": 0.19,  # search in code, one short leaf call                   good
+    "code": 0.08,  # code alone                                              good
+    "broad": 0.07,  # leaf calls on everything, then reduce                  right but dear
+    "broad_lost": 0.15,  # the same again and again, never finishes          dear, missing
+    "dither": 0.05,  # prints pieces of the context, never finishes          missing
+    "stall": 0.04,  # has the answer, never says so                          missing
+    "first_chunk": 0.16,  # asks about the beginning only                    wrong
+    "send_all": 0.12,  # one call with the whole context, often refused      wrong
+    "guess": 0.07,  # answers without looking                                wrong
+    "slip": 0.07,  # a wrong variable name, then gives up                    wrong
 }
 CHUNK_LINES = {"research": 8, "aggregation": 80}
 

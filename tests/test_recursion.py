@@ -1,0 +1,187 @@
+"""Child RLMs, and the limits of a whole tree, in real workers."""
+
+import asyncio
+import json
+
+import pytest
+from test_harness import EchoLeaf, Script, block
+
+from rlmlib.config import Harness
+from rlmlib.harness.repl import ReplServer
+from rlmlib.harness.rollout import RolloutRunner
+from rlmlib.harness.trajectory import Tokens
+from rlmlib.models.base import Reply
+
+
+@pytest.fixture(scope="module")
+def server():
+    with ReplServer() as running:
+        yield running
+
+
+def play(server, root: Script, leaf=None, **limits):
+    settings = {"depth": 2, "max_turns": max(2, len(root.lines)), "output_chars": 2000, "block_timeout_s": 5.0, **limits}
+    runner = RolloutRunner(Harness(**settings), server, leaf or EchoLeaf())
+    return asyncio.run(asyncio.wait_for(runner.run("q?", "the context", root, 64), 60))
+
+
+def ask(*prompts) -> str:
+    return block(f"r = rlm_query_batched({list(prompts)})", "print(r)")
+
+
+def test_child_answers_over_its_prompt(server):
+    root = Script(block("print(rlm_query('part one'))"), "FINAL(1)", of_children=[[block("print(context)"), "FINAL(seen)"]])
+    rollout = play(server, root)
+    assert rollout.turns[0].outputs == ["seen"]
+    assert rollout.children[0].turns[0].outputs == ["part one"]
+
+
+def test_child_has_a_session_of_its_own(server):
+    root = Script(block("x = 1\nprint(rlm_query('p'))\nprint(x)"), "FINAL(1)", of_children=[[block("x = 2"), "FINAL_VAR(x)"]])
+    assert play(server, root).turns[0].outputs == ["2\n1"]
+
+
+def test_turns_of_children_are_marked_and_their_depth_is_the_hosts(server):
+    rollout = play(server, Script(ask("a"), "FINAL(1)", of_children=[["FINAL(x)"]]))
+    child = rollout.children[0]
+    assert (rollout.depth, child.depth) == (0, 1)
+    assert [t.kind for t in rollout.turns] == ["root", "root"] and [t.kind for t in child.turns] == ["child"]
+
+
+def test_query_of_a_child_falls_back_to_a_leaf_at_depth_2(server):
+    rollout = play(server, Script(ask("a"), "FINAL(1)", of_children=[[block("FINAL(rlm_query('deeper'))")]]))
+    assert rollout.children[0].answer == "<deeper>"
+    assert [c.kind for c in rollout.children[0].calls] == ["leaf"]
+
+
+def test_query_is_a_leaf_call_at_depth_1(server):
+    rollout = play(server, Script(ask("a", "b"), "FINAL(1)"), depth=1)
+    assert rollout.turns[0].outputs == ["['<a>', '<b>']"] and not rollout.children
+
+
+def test_depth_3_has_grandchildren(server):
+    root = Script(ask("a"), "FINAL(1)")
+    middle = Script(block("FINAL(rlm_query('b'))"), of_children=[["FINAL(deep)"]])
+    root.child = lambda: middle
+    rollout = play(server, root, depth=3)
+    assert rollout.turns[0].outputs == ["['deep']"]
+    assert [r.depth for r in rollout.tree()] == [0, 1, 2]
+
+
+def test_children_of_a_batch_run_at_the_same_time_and_answer_in_order(server):
+    together, most = 0, 0
+
+    class Slow(Script):
+        async def reply(self, messages, max_tokens):
+            nonlocal together, most
+            together += 1
+            most = max(most, together)
+            await asyncio.sleep(0.1)
+            together -= 1
+            return await super().reply(messages, max_tokens)
+
+    children = [Slow(f"FINAL({i})") for i in range(4)]
+    root = Script(ask("a", "b", "c", "d"), "FINAL(1)")
+    waiting = iter(children)
+    root.child = lambda: next(waiting)
+    assert play(server, root).turns[0].outputs == ["['0', '1', '2', '3']"]
+    assert most == 4
+
+
+def test_child_without_an_answer_is_told_as_such(server):
+    rollout = play(server, Script(ask("a"), "FINAL(1)", of_children=[["nothing"] * 3]), max_turns=2)
+    assert "error: the child ended without an answer (missing)" in rollout.turns[0].outputs[0]
+
+
+def test_calls_of_children_draw_on_the_shared_budget(server):
+    spend = [block("print(llm_query_batched(['1', '2', '3']))"), "FINAL(x)"]
+    rollout = play(server, Script(ask("a", "b"), "FINAL(1)", of_children=[spend, spend]), max_subcalls=6)
+    outputs = sorted(o for child in rollout.children for t in child.turns for o in t.outputs)
+    assert sum(o.count("no subcalls left") for o in outputs) == 2  # two children and four leaves are the six
+    assert rollout.usage.leaf_calls + rollout.usage.children == 6 and rollout.usage.refused_calls == 2
+
+
+def test_usage_is_the_sum_over_the_tree(server):
+    child = [block("llm_query('abc')"), "FINAL(x)"]
+    rollout = play(server, Script(block("llm_query('de')", "rlm_query('p')"), "FINAL(1)", of_children=[child]))
+    assert rollout.usage.root == Tokens(200, 20) and rollout.usage.child == Tokens(200, 20)
+    assert rollout.usage.leaf_tokens == Tokens(5, 4)
+    assert rollout.usage_by_model() == {
+        ("script", 0): Tokens(200, 20),
+        ("script", 1): Tokens(200, 20),
+        ("echo", 1): Tokens(2, 2),
+        ("echo", 2): Tokens(3, 2),
+    }
+    assert rollout.usage.total == sum(t.total for t in rollout.usage_by_model().values()) == 449
+
+
+def test_sessions_of_children_are_closed(server):
+    root = Script(ask("a", "b"), "FINAL(1)", of_children=[["FINAL(x)"], ["FINAL(y)"]])
+    play(server, root)
+    assert root.closed and all(child.closed for child in root.children)
+
+
+def test_child_that_takes_too_long_is_stopped_and_the_others_answer(server):
+    class Stuck(Script):
+        async def reply(self, messages, max_tokens):
+            await asyncio.sleep(60)
+
+    children = iter([Stuck(), Script("FINAL(quick)")])
+    root = Script(ask("a", "b"), "FINAL(1)")
+    root.child = lambda: next(children)
+    rollout = play(server, root, leaf_timeout_s=0.5)
+    assert rollout.turns[0].outputs == ["['error: no answer in time', 'quick']"]
+    assert rollout.calls[0].error == "late"
+
+
+def test_budget_is_shown_to_the_model(server):
+    rollout = play(server, Script(block("llm_query('a')", "print(budget()['subcalls'])"), "FINAL(1)"), max_subcalls=7)
+    assert rollout.turns[0].outputs == ["6"]
+
+
+def test_delegated_tokens_have_a_limit(server):
+    rollout = play(server, Script(block("print(llm_query('x' * 50), llm_query('y' * 50))"), "FINAL(1)"), max_delegated_tokens=80)
+    assert rollout.turns[0].outputs[0].endswith("error: no budget of delegated tokens left")
+
+
+def test_all_tokens_have_a_limit_that_ends_the_rollout(server):
+    rollout = play(server, Script(block("x = 1"), block("x = 2"), "FINAL(1)"), max_total_tokens=150)
+    assert rollout.stop == "budget:total_tokens" and rollout.missing and len(rollout.turns) == 2
+
+
+def test_dollars_have_a_limit_that_ends_the_rollout(server):
+    class Dear(Script):
+        async def reply(self, messages, max_tokens):
+            return Reply((await super().reply(messages, max_tokens)).text, 100, 10, dollars=0.6)
+
+    assert play(server, Dear(block("x = 1"), block("x = 2"), "FINAL(1)"), max_dollars=1.0).stop == "budget:dollars"
+
+
+def test_wall_clock_has_a_limit_that_ends_the_rollout(server):
+    rollout = play(server, Script(block("import time\ntime.sleep(.3)"), "FINAL(1)"), wall_clock_s=0.1)
+    assert rollout.stop == "budget:seconds" and rollout.answer is None
+
+
+def test_answer_dict_ends_a_rollout_where_it_is_the_protocol(server):
+    lines = (block('answer["content"] = 41 + 1'), block('answer["ready"] = True'), "late")
+    rollout = play(server, Script(*lines), final="answer_dict")
+    assert (rollout.answer, len(rollout.turns)) == ("42", 2)
+
+
+def test_answer_dict_is_no_protocol_unless_asked_for(server):
+    assert play(server, Script(block('answer = {"content": 1, "ready": True}'), "FINAL(2)")).answer == "2"
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_system_prompt_says_whether_children_are_allowed(server, depth):
+    root = Script("FINAL(1)")
+    play(server, root, depth=depth, prompts="full")
+    assert ("a helper like you" in root.heard[0]) == (depth == 2)
+
+
+def test_rollout_is_data(server):
+    from rlmlib.harness.export import from_dict, to_dict
+
+    rollout = play(server, Script(ask("a"), "FINAL(1)", of_children=[[block("llm_query('z')"), "FINAL(x)"]]))
+    again = from_dict(json.loads(json.dumps(to_dict(rollout))))
+    assert again.usage == rollout.usage and [r.answer for r in again.tree()] == ["1", "x"]
