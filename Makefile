@@ -4,7 +4,7 @@ PARAMS ?= params/tiny.yaml
 OUT ?= outputs/demo
 VENV := .venv/bin
 
-.PHONY: help install demo test lab cold-start lint clean
+.PHONY: help install demo test peer-tests lab cold-start lint clean
 
 help:  ## these lines
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -17,6 +17,9 @@ demo: install  ## base evaluation, RL, evaluation, report; resumes; FRESH=1 star
 
 test: install  ## the whole test suite
 	@$(VENV)/python -m pytest tests
+
+peer-tests: install  ## the tests of rlms that any such REPL should pass, against this one (fetches its source)
+	@$(VENV)/python tests/peer/run.py
 
 lab: install  ## JupyterLab on the notebooks
 	$(VENV)/jupyter lab --notebook-dir=. --ServerApp.root_dir=. notebooks
