@@ -66,6 +66,7 @@ class Harness(_Section):
     max_subcalls: Annotated[int, Field(ge=0)] = Field(50, description="leaf calls of a rollout, shared by all its turns")
     max_batch: PositiveInt = Field(50, description="prompts of one llm_query_batched call")
     output_chars: Annotated[int, Field(ge=1, le=100_000)] = Field(160, description="characters of a block's output that the model is shown")
+    concurrent_children: PositiveInt = Field(4, description="children of one RLM that run at once, each in a REPL of its own")
     max_delegated_tokens: PositiveInt | None = Field(None, description="tokens of all leaf calls of a rollout tree; null: no limit")
     max_total_tokens: PositiveInt | None = Field(None, description="tokens of all model calls of a rollout tree; null: no limit")
     max_dollars: PositiveFloat | None = Field(None, description="dollars of a rollout tree, where prices are known; null: no limit")

@@ -7,6 +7,7 @@ import pytest
 from test_harness import EchoLeaf, Script, block
 
 from rlmlib.config import Harness
+from rlmlib.errors import InfrastructureError
 from rlmlib.harness.repl import ReplServer
 from rlmlib.harness.rollout import RolloutRunner
 from rlmlib.harness.trajectory import Tokens
@@ -86,6 +87,31 @@ def test_children_of_a_batch_run_at_the_same_time_and_answer_in_order(server):
     root.child = lambda: next(waiting)
     assert play(server, root).turns[0].outputs == ["['0', '1', '2', '3']"]
     assert most == 4
+
+
+def test_no_more_children_at_once_than_allowed(server):
+    running, most = 0, 0
+
+    class Counting(Script):
+        async def reply(self, messages, max_tokens):
+            nonlocal running, most
+            running += 1
+            most = max(most, running)
+            await asyncio.sleep(0.05)
+            running -= 1
+            return await super().reply(messages, max_tokens)
+
+    root = Script(ask(*"abcdef"), "FINAL(1)")
+    root.child = lambda: Counting("FINAL(x)")
+    rollout = play(server, root, concurrent_children=2)
+    assert len(rollout.children) == 6 and most == 2
+
+
+def test_child_whose_machinery_fails_does_not_fail_its_batch(server):
+    root = Script(ask("a", "b"), "FINAL(1)", of_children=[[InfrastructureError("no connection")], ["FINAL(fine)"]])
+    rollout = play(server, root)
+    assert rollout.turns[0].outputs == ["['error: no connection', 'fine']"] and rollout.error is None
+    assert [c.error for c in rollout.calls] == ["failed", None]
 
 
 def test_child_without_an_answer_is_told_as_such(server):

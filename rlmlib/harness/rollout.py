@@ -61,6 +61,8 @@ class _Conversation:
         self.rollout = Rollout(depth=depth, question=question, sequence=getattr(session, "sequence", None))
         self.repl: Repl | None = None
         self.work_s = 0.0  # seconds of REPL and subcalls
+        self.name = getattr(session, "name", "policy")
+        self.child_slots = asyncio.Semaphore(self.config.concurrent_children)  # of its own: a shared one would deadlock at depth 3
 
     async def run(self) -> Rollout:
         began = time.monotonic()
@@ -112,7 +114,7 @@ class _Conversation:
         self.budget.charge(tokens)
         parsed = parse_reply(reply.text)
         blocks = list(parsed.blocks) if kind != "finalise" else []
-        turn = Turn(kind, reply.text or "", blocks, model=getattr(self.session, "name", "policy"), tokens=tokens)
+        turn = Turn(kind, reply.text or "", blocks, model=self.name, tokens=tokens)
         self.rollout.turns.append(turn)
         work_began = time.monotonic()
         answer = await self._run_blocks(turn)
@@ -189,7 +191,8 @@ class _Conversation:
             why = "subcalls" if self.budget.tripped == "subcalls" else f"budget of {self.budget.tripped}".replace("_", " ")
             call.error, call.text = "budget", f"error: no {why} left"
         else:
-            return call, (lambda: self._child(call)) if children else (lambda: self._leaf(call, reserved))
+            call.error, call.text = "late", "error: no answer in time"  # until there is one
+            return call, (lambda: self._child_in_turn(call)) if children else (lambda: self._leaf(call, reserved))
         return call, None
 
     @staticmethod
@@ -197,9 +200,6 @@ class _Conversation:
         began = time.monotonic()
         try:
             await answer()
-        except asyncio.CancelledError:
-            call.error, call.text = "late", "error: no answer in time"
-            raise
         finally:
             call.seconds = time.monotonic() - began
 
@@ -210,7 +210,7 @@ class _Conversation:
                 tokens, call.attempts = Tokens(leaf.count_tokens(call.prompt)), 1  # should it be cancelled once it is sent
                 reply = await leaf.complete(call.prompt)
             tokens = Tokens(reply.prompt_tokens, reply.completion_tokens, reply.thinking_tokens, reply.dollars)
-            call.text, call.attempts = reply.text, reply.attempts
+            call.text, call.attempts, call.error = reply.text, reply.attempts, None
         except ModelError as error:
             tokens = Tokens(error.prompt_tokens, error.completion_tokens, dollars=error.dollars)
             call.error, call.text, call.attempts = "failed", f"error: {error}", error.attempts
@@ -221,14 +221,25 @@ class _Conversation:
             call.tokens = tokens
             self.budget.settle_call(reserved, tokens)
 
+    async def _child_in_turn(self, call: Call):
+        async with self.child_slots:
+            await self._child(call)
+
     async def _child(self, call: Call):
         session = self.session.child()
         question = self.prompts.child_question
         child = _Conversation(self.runner, question, call.prompt, session, self.max_turn_tokens, self.budget, self.depth + 1)
-        call.child, call.model, call.attempts = child.rollout, getattr(session, "name", "policy"), 1
-        rollout = await child.run()
-        call.text = rollout.answer if rollout.answer is not None else f"error: the child ended without an answer ({rollout.stop})"
-        call.tokens = child.rollout.usage.root
+        call.child, call.model, call.attempts = child.rollout, child.name, 1
+        try:
+            rollout = await child.run()
+        except InfrastructureError as error:  # one failing child never fails its batch
+            child.rollout.error = str(error)
+            call.error, call.text = "failed", f"error: {error}"
+        else:
+            call.error = None
+            call.text = rollout.answer if rollout.answer is not None else f"error: the child ended without an answer ({rollout.stop})"
+        finally:
+            call.tokens = child.rollout.usage.root
 
 
 def characters(context: str | list | tuple | dict) -> int:
