@@ -96,7 +96,7 @@ class ApiModel(_Section):
 
     engine: Literal["gemini", "openai"] = Field(description="gemini: google-genai; openai: any OpenAI-compatible server (vLLM, llama.cpp)")
     model: str = Field(description="the model's name at the service")
-    base_url: str | None = Field(None, description="address of an OpenAI-compatible server, such as http://127.0.0.1:8000/v1")
+    base_url: str | None = Field(None, description="address of an OpenAI-compatible server, mostly ending in /v1")
     free: bool = Field(False, description="its calls cost nothing, as on a server of your own")
     vertex_project: str | None = Field(None, description="Google Cloud project: Vertex AI instead of an API key")
     vertex_location: str | None = Field(None, description="Google Cloud region for Vertex AI")

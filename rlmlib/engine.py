@@ -160,5 +160,6 @@ def row(attempt: Attempt, context: str | None = None, **extra) -> dict:
         "dollars": usage.dollars,
         "refused_calls": usage.refused_calls,
         **to_dict(rollout, SHOWN_PROMPT_CHARS),
+        "question": example.question,
         **extra,
     }

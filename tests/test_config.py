@@ -90,7 +90,7 @@ def test_unknown_key_like_no_other_gets_no_suggestion(refusal):
         "reward: {scope: everyone}",
         "reward: {beta_max: -0.1}",
         "sampling: {temperature: 0}",
-        "harness: {depth: 3}",
+        "harness: {depth: 9}",
         "policy: {lora: {targets: q_proj}}",
         "training: {lr: .nan}",
     ],
