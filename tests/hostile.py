@@ -1,7 +1,10 @@
 """Hostile blocks: name -> (code, what the transcript must match). `HOST_FILE`, `HOST_PORT` and `HOST_PID` are filled in."""
 
 CTYPES = "import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\n"
-RAW = CTYPES + "def call(*a):\n    r = libc.syscall(*a)\n    print('refused' if r < 0 and ctypes.get_errno() in (1, 38) else f'did it: {r}')\n"
+RAW = (
+    CTYPES
+    + "def call(*a):\n    r = libc.syscall(*a)\n    print('refused' if r < 0 and ctypes.get_errno() in (1, 38) else f'did it: {r}')\n"
+)
 DIED = r"RuntimeError: .*a new session was started, your variables are gone"
 STOPPED = r"TimeoutError: the block ran over its time limit and was stopped|" + DIED
 REFUSED = r"PermissionError: \[Errno 1\]"

@@ -65,7 +65,9 @@ def test_hostile_block(server, web, tmp_path, name):
     before = (file.stat().st_mode, file.stat().st_mtime_ns)
     for place, value in (("HOST_FILE", file), ("HOST_PORT", web[0]), ("HOST_PID", os.getpid())):
         code = code.replace(place, str(value))
-    rollout = play(server, block(code), block("print(sorted(k for k in SHOW_VARS()), context)"), block("print(llm_query('hello'))"), "FINAL(done)")
+    rollout = play(
+        server, block(code), block("print(sorted(k for k in SHOW_VARS()), context)"), block("print(llm_query('hello'))"), "FINAL(done)"
+    )
     outputs = [turn.outputs[0] for turn in rollout.turns[:3]]
     assert re.search(expected, outputs[0]), outputs[0]
     assert SECRET not in "".join(outputs)

@@ -796,3 +796,13 @@ def test_failed_block_is_marked(server):
         return [(await repl.run(code, None, 5, 5)).failed for code in ("1 / 0", "x = 1", "import warnings\nwarnings.warn('w')")]
 
     assert run_in(server, work) == [True, False, False]
+
+
+def test_output_of_the_last_turn_reaches_the_forced_answer(server):
+    _, script, _ = play(server, block("x = 1"), block("print('found it')"), "FINAL(1)", max_turns=2)
+    assert "found it" in script.heard[2] and script.heard[2].endswith("FINAL now")
+
+
+def test_block_that_prints_nothing_is_not_told_that_there_was_no_code(server):
+    _, script, _ = play(server, block("x = 1"), "nothing", "FINAL(1)")
+    assert "no code" not in script.heard[1] and "no code" in script.heard[2]

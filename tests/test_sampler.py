@@ -305,6 +305,48 @@ def test_session_that_leaves_no_longer_holds_up_the_others(model):
     assert asyncio.run(both()).completion_tokens > 0
 
 
+def with_child(sampler, slow: float = 0.0):
+    """Two conversations, the first of which waits for a child of its own; the tokens of all three."""
+
+    async def parent():
+        session = sampler.session(1)
+        await session.reply(say("5"), 4)
+        await asyncio.sleep(slow)  # as code would run: the others wait for it
+        child = session.child()
+        await child.reply(say("7"), 4)
+        child.close()
+        await session.reply(say("8"), 4)
+        session.close()
+        return [session.sequence.ids, child.sequence.ids]
+
+    async def other():
+        session = sampler.session(2)
+        for text in ("6", "9", "10"):
+            await session.reply(say(text), 4)
+        session.close()
+        return [session.sequence.ids]
+
+    async def both():
+        first, second = await asyncio.wait_for(asyncio.gather(parent(), other()), 10)
+        return first + second
+
+    return asyncio.run(both())
+
+
+def test_conversation_that_waits_for_its_child_holds_nobody_up(model):
+    assert all(len(ids) > 2 for ids in with_child(sampler_of(model)))
+
+
+def test_with_children_the_result_does_not_depend_on_timing(model):
+    assert with_child(sampler_of(model)) == with_child(sampler_of(model), slow=0.05)
+
+
+def test_children_have_random_streams_of_their_own(model):
+    session = sampler_of(model).session(1)
+    keys = [session.key, session.child().key, session.child().key]
+    assert len(set(keys)) == 3
+
+
 def test_failure_of_a_batch_reaches_every_rollout_of_it(model):
     class Broken:
         layers = ()

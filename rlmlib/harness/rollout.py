@@ -95,7 +95,7 @@ class _Conversation:
                     self.rollout.stop = over
                     return
             demand = self.prompts.finalise.format(question=self.question)
-            await self._turn("finalise", [Message("user", demand)])
+            await self._turn("finalise", [Message("user", f"{messages[0].content}\n{demand}")])
             self.rollout.forced = self.rollout.answer is not None
         except ContextFull:
             self.rollout.stop = "length"
@@ -126,7 +126,7 @@ class _Conversation:
         elif answer is not None:
             turn.outputs.append("ValueError: that answer is empty; give one that is not")
         turn.seconds = time.monotonic() - began
-        output = "\n".join(self.prompts.block_output.format(output=o) for o in turn.outputs) or self.prompts.no_code
+        output = "\n".join(self.prompts.block_output.format(output=o) for o in turn.outputs) if turn.outputs else self.prompts.no_code
         return [Message("user", self.prompts.observation.format(output=output, left=self.budget.subcalls_left, question=self.question))]
 
     async def _run_blocks(self, turn: Turn) -> str | None:
