@@ -4,7 +4,7 @@ PARAMS ?= params/tiny.yaml
 OUT ?= outputs/demo
 VENV := .venv/bin
 
-.PHONY: help install demo test peer-tests lab cold-start lint clean
+.PHONY: help install demo test chaos peer-tests lab cold-start lint clean
 
 help:  ## these lines
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -17,6 +17,9 @@ demo: install  ## base evaluation, RL, evaluation, report; resumes; FRESH=1 star
 
 test: install  ## the whole test suite
 	@$(VENV)/python -m pytest tests
+
+chaos: install  ## 150 hostile blocks, and 1,000 rollouts with faults in one of ten of everything
+	@CHAOS_ROLLOUTS=1000 $(VENV)/python -m pytest tests/test_chaos.py
 
 peer-tests: install  ## the tests of rlms that any such REPL should pass, against this one (fetches its source)
 	@$(VENV)/python tests/peer/run.py

@@ -87,6 +87,7 @@ def test_without_a_key_one_line_says_which_variable_to_set(monkeypatch):
 
 
 def test_importing_the_name_loads_nothing_heavy():
-    code = "import sys\nfrom rlmlib import RLM\nprint([m for m in ('torch', 'transformers', 'google.genai', 'openai', 'pandas') if m in sys.modules])"
+    heavy = ("torch", "transformers", "google.genai", "openai", "pandas")
+    code = f"import sys\nfrom rlmlib import RLM\nprint([m for m in {heavy} if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=ROOT)
     assert out.stdout.strip() == "[]", out.stderr
