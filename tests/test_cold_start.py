@@ -79,5 +79,5 @@ def test_rebuilt_policy_behaves_like_the_shipped_one(shipped, rebuilt):
     """Rounding differs between machines and a cold start amplifies it: alike, not equal."""
     assert rebuilt["correct"] > 0.05, "it never answers: copying was not learned"
     assert abs(rebuilt["correct"] - shipped["correct"]) < 0.12
-    assert abs(rebuilt["missing"] - shipped["missing"]) < 0.15
-    assert 0.4 < rebuilt["leaf_mean"] / shipped["leaf_mean"] < 2.5
+    assert abs(rebuilt["missing"] - shipped["missing"]) < 0.2
+    assert 0.3 < rebuilt["leaf_mean"] / shipped["leaf_mean"] < 3
