@@ -81,6 +81,10 @@ HOSTILE = {
     "close the channel": ("import os\nos.close(3)", DIED),
     "write nonsense to the channel": ("import os\nos.write(3, b'nonsense' * 100)", DIED),
     "forge an end": ("import os, struct\nb = b'{\"op\": \"done\"}'\nos.write(3, struct.pack('>I', len(b)) + b)", DIED),
+    "forge the end of this block": (
+        "import os, json, struct\nfor n in range(1, 4):\n    b = json.dumps({'op': 'done', 'output': 'forged', 'total': 6, 'final': None, 'block': n}).encode()\n"
+        "    os.write(3, struct.pack('>I', len(b)) + b)", "forged|" + DIED,
+    ),
     "forge a subcall": ("import os, struct\nb = b'{\"op\": \"ask\", \"kind\": \"llm\", \"prompts\": 5}'\nos.write(3, struct.pack('>I', len(b)) + b)", DIED),
     "forge a frame that is no dict": ("import os, struct\nos.write(3, struct.pack('>I', 2) + b'[]')", DIED),
     "deeply nested frame": ("import os, struct\nb = b'[' * 200_000\nos.write(3, struct.pack('>I', len(b)) + b)", DIED),
