@@ -4,7 +4,7 @@ PARAMS ?= params/tiny.yaml
 OUT ?= outputs/demo
 VENV := .venv/bin
 
-.PHONY: help install demo test chaos peer-tests lab cold-start lint clean
+.PHONY: help install demo test chaos peer-tests lab cold-start lint clean bench-harness
 
 help:  ## these lines
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -33,5 +33,8 @@ cold-start: install  ## rebuild the tiny policy's weights from nothing (OUT=fold
 lint: install  ## ruff over code, tests and notebooks
 	@$(VENV)/ruff check . && $(VENV)/ruff format --check .
 
+bench-harness: install  ## our REPL beside its peers'; SAVE=1 writes benchmarks/results
+	@$(VENV)/python benchmarks/harness.py $(if $(SAVE),--save)
+
 clean:  ## remove .venv and caches; outputs/ stays
-	rm -rf .venv .pytest_cache .ruff_cache
+	rm -rf .venv benchmarks/.venv .pytest_cache .ruff_cache

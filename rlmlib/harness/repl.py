@@ -9,10 +9,10 @@ import contextlib
 import json
 import os
 import pickle
+import secrets
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -24,13 +24,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import ConfigError, InfrastructureError
+from .channel import Channel, WorkerDied
 from .sandbox import ESSENTIAL
 
 _CHILD = Path(__file__).with_name("repl_child.py")
-_MAX_FRAME = 32 * 1024 * 1024
-_MAX_UNREAD = 4  # frames that nobody waits for
 _INTERRUPT_GRACE_S = 1.0
 _OPEN_TIMEOUT_S = 30.0
+_SPARES_AFTER_S = 0.02  # a rollout that has just begun is not slowed down by forks; its first block comes later than this
 _KEPT_CONTEXTS = 4  # the rollouts of a group, and retries, share one copy
 
 Ask = Callable[[str, list[str]], Awaitable[list[str]]]
@@ -44,10 +44,6 @@ class BlockResult:
     total: int
     final: str | None
     failed: bool
-
-
-class WorkerDied(Exception):
-    """The worker is gone or spoke nonsense; its state is lost."""
 
 
 class ReplServer:
@@ -101,8 +97,6 @@ class ReplServer:
         memory = os.dup(self._memory_of(context))  # the kept one may be let go of while the worker starts
         try:
             sock = self._spares.popleft() if self._spares else self._fork()
-            while len(self._spares) < self._wanted:
-                self._spares.append(self._fork())
         except OSError as error:
             os.close(memory)
             raise InfrastructureError(f"the REPL server is gone ({error}); start the run again") from None
@@ -119,22 +113,31 @@ class ReplServer:
             raise
         finally:
             os.close(memory)
+        asyncio.get_running_loop().call_later(_SPARES_AFTER_S, self._fork_spares)
         return repl
+
+    def _fork_spares(self):
+        """Workers for the next rollouts."""
+        with contextlib.suppress(OSError, ConfigError):
+            while len(self._spares) < self._wanted and not self._closed:
+                self._spares.append(self._fork())
 
     def _memory_of(self, context) -> int:
         """Descriptor of a memory file that holds the context; made once for the same object."""
         for kept, descriptor in self._contexts:
             if kept is context:
                 return descriptor
-        data = pickle.dumps(context, protocol=5)
         if hasattr(os, "memfd_create"):
             descriptor = os.memfd_create("context")
         else:
             with tempfile.TemporaryFile(dir=self._scratch) as file:
                 descriptor = os.dup(file.fileno())
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
+        try:
+            with open(descriptor, "wb", closefd=False) as file:
+                pickle.dump(context, file, protocol=5)  # to a file, as a long text is then written without a copy
+        except BaseException:
+            os.close(descriptor)
+            raise
         self._contexts.append((context, descriptor))
         if len(self._contexts) > _KEPT_CONTEXTS:
             os.close(self._contexts.popleft()[1])
@@ -170,97 +173,22 @@ class ReplServer:
         shutil.rmtree(self._scratch, ignore_errors=True)
 
 
-class _Channel(asyncio.Protocol):
-    """Frames of a worker: 4 bytes of length, then JSON."""
-
-    def __init__(self):
-        self._buffer = bytearray()
-        self._frames: deque[bytes] = deque()
-        self._waiter: asyncio.Future | None = None
-        self._why: str | None = None  # why the channel is of no more use
-        self.transport: asyncio.Transport | None = None
-
-    def connection_made(self, transport):
-        self.transport = transport
-
-    def data_received(self, data):
-        self._buffer += data
-        while len(self._buffer) >= 4:
-            (size,) = struct.unpack_from(">I", self._buffer)
-            if size > _MAX_FRAME:
-                return self._fail("a frame over 32 MB")
-            if len(self._buffer) < 4 + size:
-                break
-            self._frames.append(bytes(self._buffer[4 : 4 + size]))
-            del self._buffer[: 4 + size]
-        if len(self._frames) > _MAX_UNREAD:
-            return self._fail("frames out of turn")
-        if self._frames and self._waiter and not self._waiter.done():
-            self._waiter.set_result(None)
-
-    def connection_lost(self, error):
-        self._fail("the Python process ended")
-
-    def _fail(self, why: str):
-        self._why = self._why or why
-        self.transport.abort()
-        if self._waiter and not self._waiter.done():
-            self._waiter.set_result(None)
-
-    def send(self, message: dict):
-        if self._why:
-            raise WorkerDied(self._why)
-        body = json.dumps(message).encode()
-        self.transport.write(struct.pack(">I", len(body)) + body)
-
-    async def receive(self, timeout_s: float) -> dict:
-        """The next frame. Raises TimeoutError, and WorkerDied when there will be none."""
-        if not self._frames and not self._why:
-            loop = asyncio.get_running_loop()
-            self._waiter = loop.create_future()
-            alarm = loop.call_later(timeout_s, self._expire, self._waiter)
-            try:
-                await self._waiter
-            finally:
-                alarm.cancel()
-        if not self._frames:
-            raise WorkerDied(self._why)
-        try:
-            message = json.loads(self._frames.popleft())
-        except (ValueError, RecursionError):
-            raise WorkerDied("a malformed frame") from None
-        if not isinstance(message, dict):
-            raise WorkerDied("a malformed frame")
-        return message
-
-    @staticmethod
-    def _expire(waiter: asyncio.Future):
-        if not waiter.done():
-            waiter.set_exception(TimeoutError())
-
-
 class Repl:
     """One Python session in a process of its own."""
 
     def __init__(self, scratch: str):
         self._scratch = scratch
-        self._channel: _Channel | None = None
+        self._channel: Channel | None = None
         self._pid: int | None = None
         self._pidfd: int | None = None  # names this very process, however soon its number is used again
         self._strict = True
 
     async def start(self, sock: socket.socket, memory: int, drafts: bool, isolation: str):
-        try:
-            self._pid = await asyncio.wait_for(_sender(sock), _OPEN_TIMEOUT_S)
-            if self._pid is not None and hasattr(os, "pidfd_open"):
-                self._pidfd = os.pidfd_open(self._pid)
-            body = json.dumps({"drafts": drafts}).encode()
-            socket.send_fds(sock, [struct.pack(">I", len(body)) + body], [memory])
-        except BaseException:
-            sock.close()
-            raise
-        _, self._channel = await asyncio.get_running_loop().create_connection(_Channel, sock=sock)
-        ready = await self._channel.receive(_OPEN_TIMEOUT_S)
+        self._channel = Channel(sock)
+        ready = await self._channel.receive(_OPEN_TIMEOUT_S, soon=True)
+        self._pid = self._channel.sender
+        if self._pid is not None and hasattr(os, "pidfd_open"):
+            self._pidfd = os.pidfd_open(self._pid)
         self._pid = self._pid or int(ready["pid"])  # sent before any model code runs
         self._strict = isolation == "strict"
         lacking = [layer for layer in ESSENTIAL if layer not in ready["holds"]]
@@ -269,24 +197,28 @@ class Repl:
                 f"this system has no {' and no '.join(lacking)} to confine model-written code with; use Linux 5.13 or newer, "
                 "or set harness.isolation: process to run it with your own rights"
             )
-        await self._channel.receive(_OPEN_TIMEOUT_S)  # the context is loaded
+        self._channel.send({"drafts": drafts}, [memory])
+        await self._channel.receive(_OPEN_TIMEOUT_S, soon=True)  # the context is loaded
 
     async def run(self, code: str, ask: Ask, timeout_s: float, leaf_timeout_s: float) -> BlockResult:
         """Run one block. `ask(kind, prompts)` serves its subcalls; waiting for them is not charged
         to `timeout_s`. Raises WorkerDied when the process had to be killed or died by itself."""
-        self._channel.send({"op": "run", "code": code})
+        block = secrets.randbits(53)  # a number that counts would let a block forge the ends of later ones
+        self._channel.send({"op": "run", "code": code, "block": block})
         left, leaf_left = timeout_s, leaf_timeout_s
+        soon = True  # later frames go through the event loop, so that a loop of refused subcalls does not starve it
         while True:
             began = time.monotonic()
             try:
                 if left <= 0:
                     raise TimeoutError  # or a loop of subcalls that are refused at once would never end
-                message = await self._channel.receive(left)
+                message = await self._channel.receive(left, soon)
             except TimeoutError:
                 message = await self._interrupt()
+            soon = False
             left -= time.monotonic() - began
             if message.get("op") != "ask":
-                return _result(message)
+                return _result(message, block)
             began = time.monotonic()
             texts = await _serve(ask, message, leaf_left)
             leaf_left = max(0.01, leaf_left - (time.monotonic() - began))
@@ -315,7 +247,7 @@ class Repl:
             os.close(self._pidfd)
             self._pidfd = None
         if self._channel is not None:
-            self._channel.transport.abort()
+            self._channel.close()
 
     def _signal(self, number: int):
         if self._pidfd is not None:
@@ -338,24 +270,6 @@ class Repl:
         raise WorkerDied("the block ran over its time limit")
 
 
-async def _sender(sock: socket.socket) -> int | None:
-    """The process id of a worker as the kernel tells it, which no worker can forge; None where it does not tell."""
-    if not hasattr(socket, "SO_PASSCRED"):
-        return None
-    loop = asyncio.get_running_loop()
-    readable = loop.create_future()
-    loop.add_reader(sock, lambda: readable.done() or readable.set_result(None))
-    try:
-        await readable
-    finally:
-        loop.remove_reader(sock)
-    _, ancillary, *_ = sock.recvmsg(1, socket.CMSG_SPACE(12), socket.MSG_PEEK)
-    for level, kind, data in ancillary:
-        if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
-            return struct.unpack("3i", data)[0]
-    raise WorkerDied("the Python process ended")
-
-
 async def _serve(ask: Ask, message: dict, timeout_s: float) -> list[str]:
     prompts, kind = message.get("prompts"), message.get("kind")
     if not isinstance(prompts, list) or not all(isinstance(p, str) for p in prompts):
@@ -363,8 +277,9 @@ async def _serve(ask: Ask, message: dict, timeout_s: float) -> list[str]:
     return await ask(str(kind), prompts, timeout_s)
 
 
-def _result(message: dict) -> BlockResult:
+def _result(message: dict, block: int) -> BlockResult:
+    """The end of this very block: a forged end leaves the true one for the next block, which then notices."""
     output, total, final = message.get("output"), message.get("total"), message.get("final")
-    if message.get("op") != "done" or not isinstance(output, str) or not isinstance(total, int):
+    if message.get("op") != "done" or message.get("block") != block or not isinstance(output, str) or not isinstance(total, int):
         raise WorkerDied("a frame out of turn")
     return BlockResult(output, total, final if isinstance(final, str) else None, bool(message.get("failed")))

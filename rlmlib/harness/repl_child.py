@@ -12,6 +12,8 @@ So a frame that model code forges can do no more than the function that it could
 
 import ast
 import builtins
+import gc
+import importlib
 import importlib.util
 import io
 import json
@@ -27,10 +29,13 @@ import threading
 import traceback
 import types
 import weakref
+from _signal import signal as set_handler  # signal.signal takes 20 times as long, for its enums
 from pathlib import Path
 
 KEEP = 100_000  # characters of output kept at each end; the middle is only counted
 SCRATCH_MB = 64
+READ_BYTES = 64 * 1024
+PRELOADED = "collections dataclasses datetime functools itertools math random re statistics string textwrap typing".split()
 
 
 def load_sandbox():
@@ -96,24 +101,20 @@ class Worker:
         body = json.dumps(message).encode()
         self.channel.sendall(struct.pack(">I", len(body)) + body)
 
-    def receive(self):
-        (size,) = struct.unpack(">I", self.exactly(4))
-        return json.loads(self.exactly(size))
-
-    def exactly(self, size):
-        parts = []
-        while size:
-            part = self.channel.recv(min(size, 1 << 20))
+    def receive(self, begun=b""):
+        """The next frame, of which `begun` was read before. The host sends no other until this one is answered."""
+        data = bytearray(begun)
+        while len(data) < 4 or len(data) < 4 + struct.unpack_from(">I", data)[0]:
+            part = self.channel.recv(READ_BYTES)
             if not part:
                 os._exit(0)
-            parts.append(part)
-            size -= len(part)
-        return b"".join(parts)
+            data += part
+        return json.loads(data[4:])
 
     def receive_start(self):
         """The first frame, and the context from the memory file that comes with it."""
-        data, descriptors, *_ = socket.recv_fds(self.channel, 4, 1)
-        start = json.loads(self.exactly(struct.unpack(">I", data + self.exactly(4 - len(data)))[0]))
+        begun, descriptors, *_ = socket.recv_fds(self.channel, READ_BYTES, 1)
+        start = self.receive(begun)
         with mmap.mmap(descriptors[0], 0, prot=mmap.PROT_READ) as memory:
             self.context = pickle.loads(memory)
         os.close(descriptors[0])
@@ -178,7 +179,7 @@ class Worker:
 
     # --- running
 
-    def run(self, code):
+    def run(self, code, number):
         self.names.update(self.given)
         self.answer = None
         self.withdraw_draft()
@@ -208,7 +209,7 @@ class Worker:
         finally:
             self.running = False
         self.restore()
-        self.send({"op": "done", "output": out.ends(), "total": out.total, "final": self.answer, "failed": failed})
+        self.send({"op": "done", "output": out.ends(), "total": out.total, "final": self.answer, "failed": failed, "block": number})
 
     def execute(self, code):
         filename = f"<repl-{self.block}>"
@@ -243,7 +244,7 @@ class Worker:
         sys.setprofile(None)
         sys.setrecursionlimit(1000)
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGINT, self.interrupt)
+        set_handler(signal.SIGINT, self.interrupt)
         if sys.stdin is not self.stdin:
             sys.stdin = self.stdin
 
@@ -260,9 +261,16 @@ class Worker:
         if self.running:
             raise KeyboardInterrupt
 
+    def warm_up(self):
+        """Touch what the first block will: memory shared with the server is copied at first use, better now than then."""
+        json.loads(json.dumps({"op": "run", "code": ""}))
+        self.execute("None")
+        self.restore()
+
     def serve(self, holds):
         signal.signal(signal.SIGINT, self.interrupt)
         self.stdin = sys.stdin = io.StringIO("")
+        self.warm_up()
         self.send({"op": "ready", "pid": self.pid, "holds": holds})
         start = self.receive_start()
         self.send({"op": "loaded"})
@@ -283,7 +291,7 @@ class Worker:
         while True:
             message = self.receive()
             if message["op"] == "run":
-                self.run(message["code"])
+                self.run(message["code"], message["block"])
             else:
                 names = self.model_names()
                 found = message["name"] in names
@@ -327,6 +335,9 @@ def main():
     sandbox.die_with_parent()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the workers
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for name in PRELOADED:  # what model code often imports: 12 ms and 2 MB that each worker would else pay
+        importlib.import_module(name)
+    gc.freeze()  # collections in a worker then leave the server's objects alone, and their pages shared
     while True:
         data, descriptors, *_ = socket.recv_fds(control, 1, 1)
         if not data:

@@ -1,0 +1,140 @@
+"""The host's end of a worker's socket: frames of 4 bytes of length, then JSON.
+
+Trust: what comes in is data. A frame that is malformed, too large or out of turn ends the channel, never the host.
+"""
+
+import asyncio
+import json
+import select
+import socket
+import struct
+from collections import deque
+from collections.abc import Sequence
+
+_MAX_FRAME = 32 * 1024 * 1024
+_READ_BYTES = 64 * 1024  # more makes malloc map and unmap pages for every frame
+_BRIEFLY_S = 300e-6  # a small block takes 100 to 200 microseconds
+_SELECTABLE = 1024  # select takes descriptors under it
+_MAX_UNREAD = 4  # frames that nobody waits for
+
+
+class WorkerDied(Exception):
+    """The worker is gone or spoke nonsense; its state is lost."""
+
+
+class Channel:
+    """A socket that takes and gives messages in turn.
+
+    It reads and writes the socket itself, as asyncio's transports cost as much as a small block.
+    sender: the worker's process id as the kernel tells it, which no worker can forge; None where it does not tell.
+    """
+
+    def __init__(self, sock: socket.socket):
+        self._sock, self._loop = sock, asyncio.get_running_loop()
+        self._buffer = bytearray()
+        self._unsent = memoryview(b"")
+        self._frames: deque[bytes] = deque()
+        self._waiter: asyncio.Future | None = None
+        self._why: str | None = None  # why the channel is of no more use
+        self.sender: int | None = None
+        self._loop.add_reader(sock, self._read)
+
+    def _read(self):
+        try:
+            data = self._sock.recv(_READ_BYTES) if self.sender else self._first_bytes()
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            return self._fail("the Python process ended")
+        self._buffer += data
+        while len(self._buffer) >= 4:
+            (size,) = struct.unpack_from(">I", self._buffer)
+            if size > _MAX_FRAME:
+                return self._fail("a frame over 32 MB")
+            if len(self._buffer) < 4 + size:
+                break
+            self._frames.append(bytes(self._buffer[4 : 4 + size]))
+            del self._buffer[: 4 + size]
+        if len(self._frames) > _MAX_UNREAD:
+            return self._fail("frames out of turn")
+        if self._frames and self._waiter and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _first_bytes(self) -> bytes:
+        data, ancillary, *_ = self._sock.recvmsg(_READ_BYTES, socket.CMSG_SPACE(12))
+        for level, kind, credentials in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
+                self.sender = struct.unpack("3i", credentials)[0]
+        return data
+
+    def _fail(self, why: str):
+        if self._why is None:
+            self._why = why
+            self._loop.remove_reader(self._sock)
+            self._loop.remove_writer(self._sock)
+            self._sock.close()
+        if self._waiter and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def close(self):
+        self._fail("the session is closed")
+
+    def send(self, message: dict, descriptors: Sequence[int] = ()):
+        """Send what the socket takes now, and the rest when it takes more. descriptors: for a small frame only."""
+        if self._why:
+            raise WorkerDied(self._why)
+        body = json.dumps(message).encode()
+        frame = struct.pack(">I", len(body)) + body
+        if descriptors:
+            socket.send_fds(self._sock, [frame], descriptors)
+            return
+        self._unsent = memoryview(bytes(self._unsent) + frame)
+        self._write()
+        if self._unsent and not self._why:
+            self._loop.add_writer(self._sock, self._write_rest)
+
+    def _write(self):
+        try:
+            self._unsent = self._unsent[self._sock.send(self._unsent) :]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._fail("the Python process ended")
+
+    def _write_rest(self):
+        self._write()
+        if not self._unsent and not self._why:
+            self._loop.remove_writer(self._sock)
+
+    async def receive(self, timeout_s: float, soon: bool = False) -> dict:
+        """The next frame. Raises TimeoutError, and WorkerDied when there will be none. soon: it is likely to be there already."""
+        if soon and not self._frames and not self._why:
+            self._wait_briefly()
+        if not self._frames and not self._why:
+            self._waiter = self._loop.create_future()
+            alarm = self._loop.call_later(timeout_s, self._expire, self._waiter)
+            try:
+                await self._waiter
+            finally:
+                alarm.cancel()
+        if not self._frames:
+            raise WorkerDied(self._why)
+        try:
+            message = json.loads(self._frames.popleft())
+        except (ValueError, RecursionError):
+            raise WorkerDied("a malformed frame") from None
+        if not isinstance(message, dict):
+            raise WorkerDied("a malformed frame")
+        return message
+
+    def _wait_briefly(self):
+        """Hold the event loop while a small block runs: it would cost more to go through it and back."""
+        if self._sock.fileno() < _SELECTABLE and select.select([self._sock], [], [], _BRIEFLY_S)[0]:
+            self._read()
+
+    @staticmethod
+    def _expire(waiter: asyncio.Future):
+        if not waiter.done():
+            waiter.set_exception(TimeoutError())
