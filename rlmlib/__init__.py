@@ -1,7 +1,7 @@
 """rlmlib: train and study Recursive Language Models. Importing it loads nothing heavy.
 
-    from rlmlib import RLM
-    RLM(root="tiny", leaf="lexical").ask(question, context).answer
+from rlmlib import RLM
+RLM(root="tiny", leaf="lexical").ask(question, context).answer
 """
 
 __version__ = "0.1.0"

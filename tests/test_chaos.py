@@ -65,15 +65,15 @@ def test_hostile_block(server, web, tmp_path, name):
     before = (file.stat().st_mode, file.stat().st_mtime_ns)
     for place, value in (("HOST_FILE", file), ("HOST_PORT", web[0]), ("HOST_PID", os.getpid())):
         code = code.replace(place, str(value))
-    rollout = play(
-        server, block(code), block("print(sorted(k for k in SHOW_VARS()), context)"), block("print(llm_query('hello'))"), "FINAL(done)"
-    )
-    outputs = [turn.outputs[0] for turn in rollout.turns[:3]]
+    checks = [block("print(context)"), block("print(context)"), block("print(llm_query('hello'))")]
+    rollout = play(server, block(code), *checks, "FINAL(done)")
+    outputs = [turn.outputs[0] for turn in rollout.turns[:4]]
     assert re.search(expected, outputs[0]), outputs[0]
     assert SECRET not in "".join(outputs)
     assert rollout.error is None and rollout.answer == "done"
-    assert outputs[1].endswith("the context") or re.search(DIED, outputs[1]), outputs[1]
-    assert outputs[2] == "<hello>", "the session did not recover"
+    for output in outputs[1:3]:  # an attack may take its session with it, or the next one
+        assert output == "the context" or re.search(DIED, output), output
+    assert outputs[3] == "<hello>", "the session did not recover"
     assert (file.read_text(), (file.stat().st_mode, file.stat().st_mtime_ns)) == (SECRET, before)
     assert not web[1]
 

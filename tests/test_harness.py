@@ -798,6 +798,10 @@ def test_failed_block_is_marked(server):
     assert run_in(server, work) == [True, False, False]
 
 
+def test_sessions_draw_different_random_numbers(server):
+    assert output_of(server, "import random\nprint(random.random())") != output_of(server, "import random\nprint(random.random())")
+
+
 def test_output_of_the_last_turn_reaches_the_forced_answer(server):
     _, script, _ = play(server, block("x = 1"), block("print('found it')"), "FINAL(1)", max_turns=2)
     assert "found it" in script.heard[2] and script.heard[2].endswith("FINAL now")

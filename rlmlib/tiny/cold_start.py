@@ -112,9 +112,7 @@ def clone_sample(chat: TinyChat, demonstration: Demonstration, recipe: Recipe) -
     return Sample(ids, weights)
 
 
-def weighted_ids(
-    chat: TinyChat, text: str, copied: tuple[str, ...], inside: float, outside: float = 1.0
-) -> tuple[list[int], list[float]]:
+def weighted_ids(chat: TinyChat, text: str, copied: tuple[str, ...], inside: float, outside: float = 1.0) -> tuple[list[int], list[float]]:
     """Ids of a reply and their loss weights: `inside` strings copied from the question, and `outside` of them."""
     encoding = chat.tokenizer.encode(text, add_special_tokens=False)
     spans = []
