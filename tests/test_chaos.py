@@ -5,21 +5,30 @@ import http.server
 import os
 import random
 import re
+import signal
 import subprocess
 import threading
 from collections import Counter
 
 import pytest
 from hostile import DIED, HOSTILE
+from judge_support import RIGHT, ScriptedModel
+from servers import Answer, OpenAIServer, openai_error, openai_reply
 from test_harness import EchoLeaf, Script, block, gone
 
 from rlmlib.config import Harness
 from rlmlib.harness.repl import ReplServer
 from rlmlib.harness.rollout import RolloutRunner
-from rlmlib.models.base import ModelError, Reply
+from rlmlib.harness.workers import WorkerPool
+from rlmlib.models.base import ModelError
+from rlmlib.models.openai_compatible import OpenAICompatibleChat
+from rlmlib.models.retry import RetryPolicy
+from rlmlib.models.sessions import ChatLeaf
+from rlmlib.scoring.judge import Judge
 
-ROLLOUTS = int(os.environ.get("CHAOS_ROLLOUTS", 120))
+ROLLOUTS = int(os.environ.get("CHAOS_ROLLOUTS", 150))
 FAULT_SHARE = 0.1
+DIED_LINE = "a new session was started"
 SECRET = "sk-in-the-host-only"
 
 
@@ -92,56 +101,81 @@ def test_after_all_of_it_the_next_rollout_is_fine_and_no_process_is_left():
 # --- machinery that fails
 
 
-class FaultyLeaf(EchoLeaf):
-    """Fails one time in ten, in all the ways that a leaf can."""
+class FaultyServer(OpenAIServer):
+    """A leaf server that fails one request in ten, each in one of the ways that servers do; and kills one worker in ten.
 
-    def __init__(self, rng):
+    A prompt is the rollout's number and its worker's process id.
+    """
+
+    def __init__(self, rng: random.Random):
         super().__init__()
-        self.rng, self.faults = rng, Counter()
+        self.rng, self.faults, self.killed = rng, Counter(), set()
 
-    async def complete(self, prompt):
+    def echo(self, request):
+        number, pid = request.body["messages"][-1]["content"].split()
+        if self.rng.random() < FAULT_SHARE and number not in self.killed:
+            self.killed.add(number)
+            os.kill(int(pid), signal.SIGKILL)
         if self.rng.random() >= FAULT_SHARE:
-            return Reply(f"<{prompt}>", len(prompt), 2)
-        fault = self.rng.choice(("rate_limit", "unavailable", "hang", "garbage", "empty"))
+            return openai_reply(f"number {number}")
+        fault = self.rng.choice(("429", "500", "hang", "garbage", "empty"))
         self.faults[fault] += 1
-        if fault == "hang":
-            await asyncio.sleep(60)
-        if fault == "garbage":
-            return Reply("\ud800\x00" * 1000, len(prompt), 2000)
-        raise ModelError(fault, f"the leaf says {fault}", attempts=3, prompt_tokens=7)
+        return {
+            "429": openai_error(429),
+            "500": openai_error(500),
+            "hang": openai_reply("late", delay_s=5.0),
+            "garbage": Answer(b"<html>no JSON"),
+            "empty": openai_reply(""),
+        }[fault]
+
+
+def one_in_ten_is_down(rng: random.Random):
+    """A judge model that is down, or speaks nonsense, one time in ten."""
+
+    def line(text, number):
+        draw = rng.random()
+        return ModelError("unavailable", "the judge is down") if draw < FAULT_SHARE / 2 else "maybe" if draw < FAULT_SHARE else RIGHT
+
+    return ScriptedModel(line)
+
+
+async def rollouts_with_faults(server: ReplServer, http: FaultyServer, judge_model):
+    """ROLLOUTS rollouts with two leaf calls each, 16 at once, each judged: (rollouts, verdicts)."""
+    policy = RetryPolicy(attempts=3, first_delay_s=0.01, max_delay_s=0.02, attempt_timeout_s=1.0)
+    leaf = ChatLeaf(OpenAICompatibleChat(OpenAIServer.MODEL, http.url, window_tokens=4096, policy=policy), 64)
+    config = Harness(max_turns=3, output_chars=2000, block_timeout_s=20.0, leaf_timeout_s=20.0)
+    runner, pool = RolloutRunner(config, server, leaf, 32), WorkerPool(16, 60.0, 3)
+
+    async def one(number: int, judge):
+        code = f"import os\nprint(llm_query_batched([f'{number} {{os.getpid()}}'] * 2))"
+        lines = [block(code), block("print('going on')"), f"FINAL({number})"]
+        rollout = await pool.run(lambda attempt: runner.run("q?", f"context {number}", Script(*lines), 64))
+        return rollout, await judge.verdict("Which?", [f"number {number}"], rollout.answer)
+
+    async with Judge(judge_model) as judge:
+        pairs = await asyncio.gather(*(one(number, judge) for number in range(ROLLOUTS)))
+    await leaf.chat_model.aclose()
+    return [r for r, _ in pairs], [v for _, v in pairs]
 
 
 def test_rollouts_with_faults_are_all_accounted_for():
-    """Each rollout asks its leaf and answers with what it got. One worker in ten is killed in the middle of a block."""
     rng = random.Random(7)
-    leaf, killed = FaultyLeaf(rng), []
+    judge_model = one_in_ten_is_down(rng)
+    with ReplServer(memory_mb=512) as server, FaultyServer(rng) as http:
+        rollouts, verdicts = asyncio.run(asyncio.wait_for(rollouts_with_faults(server, http, judge_model), 600))
 
-    async def one(runner, server, number):
-        code = f"import os\npid = os.getpid()\nr = llm_query_batched(['{number}a', '{number}b'])\nprint(r)"
-        lines = [block(code), block("print(len(r))"), f"FINAL({number})"]
-        if rng.random() < FAULT_SHARE:
-            killed.append(number)
-            lines[1] = block("os.kill(pid, 9)")
-        return await runner.run("q?", f"context {number}", Script(*lines), 64)
-
-    async def every(server):
-        config = Harness(max_turns=4, output_chars=2000, block_timeout_s=5.0, leaf_timeout_s=0.3)
-        runner, slots = RolloutRunner(config, server, leaf, 64), asyncio.Semaphore(16)
-
-        async def slot(number):
-            async with slots:
-                return await one(runner, server, number)
-
-        return await asyncio.wait_for(asyncio.gather(*(slot(n) for n in range(ROLLOUTS))), 600)
-
-    with ReplServer(memory_mb=512) as server:
-        rollouts = asyncio.run(every(server))
-    assert [r.answer for r in rollouts] == [str(n) for n in range(ROLLOUTS)]  # none lost, none mixed up, none counted wrong
+    # none lost, none mixed up, none a failure of its own
+    assert [r.answer for r in rollouts] == [str(n) for n in range(ROLLOUTS)]
     assert all(r.error is None for r in rollouts)
-    calls = [c for r in rollouts for c in r.calls]
-    assert len(calls) == 2 * ROLLOUTS
-    failed = Counter(c.error for c in calls)
-    assert failed["late"] == leaf.faults["hang"]
-    assert failed["failed"] == leaf.faults["rate_limit"] + leaf.faults["unavailable"] + leaf.faults["empty"]
-    died = [n for n, r in enumerate(rollouts) if "a new session was started" in "".join(o for t in r.turns for o in t.outputs)]
-    assert died == sorted(killed) and leaf.faults.total() and killed
+    # every request to the leaf is in the usage of one call, the failed ones too
+    calls = [call for r in rollouts for call in r.calls]
+    assert len(calls) == 2 * ROLLOUTS and sum(call.attempts for call in calls) == len(http.requests)
+    assert {call.error for call in calls} <= {None, "failed"}
+    assert all(call.text == f"number {n}" for n, r in enumerate(rollouts) for call in r.calls if call.error is None)
+    # a killed worker is told to the model, and only that one
+    died = {str(n) for n, r in enumerate(rollouts) if DIED_LINE in r.turns[0].outputs[0]}
+    assert died == http.killed and all(r.turns[1].outputs == ["going on"] for r in rollouts)
+    # a judge that fails leaves the verdict open; none is counted wrong
+    assert all(v.correct is not False for v in verdicts)
+    assert sum(v.correct is None for v in verdicts) > 0 and all(v.reason for v in verdicts if v.correct is None)
+    assert http.killed and set(http.faults) == {"429", "500", "hang", "garbage", "empty"}

@@ -438,6 +438,29 @@ def test_server_that_was_killed_is_started_again_and_the_rollout_goes_on():
     assert rollout.answer == "1"
 
 
+def test_spare_workers_that_died_are_passed_over():
+    async def after_the_spares_died(own):
+        repl = await own.open("c")
+        await asyncio.sleep(0.2)  # spares are forked meanwhile
+        assert own._spares
+        repl.kill()
+        own._process.kill()
+        own._process.wait(timeout=10)
+        repl = await own.open("d")
+        result = await repl.run("print(context)", None, 5, 5)
+        repl.kill()
+        return result.output
+
+    with ReplServer() as own:
+        assert asyncio.run(after_the_spares_died(own)) == "d\n"
+
+
+def test_context_that_does_not_fit_is_an_infrastructure_failure():
+    with ReplServer(memory_mb=100) as own:
+        rollout, _, _ = play(own, block("x = 1"), "FINAL(1)", context="x" * 150_000_000)
+    assert "memory_mb" in rollout.error and rollout.answer is None
+
+
 def test_server_may_be_closed_twice():
     own = ReplServer()
     own.close()

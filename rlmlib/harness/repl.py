@@ -96,24 +96,28 @@ class ReplServer:
             raise InfrastructureError("the REPL server is closed; open a new one")
         memory = os.dup(self._memory_of(context))  # the kept one may be let go of while the worker starts
         try:
-            sock = self._spares.popleft() if self._spares else self._fork()
-        except OSError as error:
-            os.close(memory)
-            raise InfrastructureError(f"the REPL server is gone ({error}); start the run again") from None
-        repl = Repl(self._scratch)
-        try:
-            await repl.start(sock, memory, drafts, self.isolation)
-        except (WorkerDied, TimeoutError, OSError):
-            repl.kill()
-            raise InfrastructureError(
-                "a REPL worker did not start; raise harness.memory_mb if the context is large, or free memory"
-            ) from None
-        except BaseException:
-            repl.kill()
-            raise
+            repl = None
+            while repl is None:
+                repl = await self._open(memory, drafts, spare=bool(self._spares))
         finally:
             os.close(memory)
         asyncio.get_running_loop().call_later(_SPARES_AFTER_S, self._fork_spares)
+        return repl
+
+    async def _open(self, memory: int, drafts: bool, spare: bool) -> "Repl | None":
+        """A session; None where a spare worker turned out to be dead."""
+        repl = Repl(self._scratch)
+        try:
+            sock = self._spares.popleft() if spare else self._fork()
+            await repl.start(sock, memory, drafts, self.isolation)
+        except (WorkerDied, TimeoutError, OSError) as error:
+            repl.kill()
+            if spare:
+                return None
+            raise InfrastructureError(f"a REPL worker did not start ({error}); is the machine out of memory or processes?") from None
+        except BaseException:
+            repl.kill()
+            raise
         return repl
 
     def _fork_spares(self):
@@ -182,6 +186,7 @@ class Repl:
         self._pid: int | None = None
         self._pidfd: int | None = None  # names this very process, however soon its number is used again
         self._strict = True
+        self._loaded = False
 
     async def start(self, sock: socket.socket, memory: int, drafts: bool, isolation: str):
         self._channel = Channel(sock)
@@ -198,13 +203,25 @@ class Repl:
                 "or set harness.isolation: process to run it with your own rights"
             )
         self._channel.send({"drafts": drafts}, [memory])
-        await self._channel.receive(_OPEN_TIMEOUT_S, soon=True)  # the context is loaded
+
+    async def _load(self):
+        """Wait until the worker holds its context, which it reads while the model is at its first reply."""
+        if self._loaded:
+            return
+        try:
+            await self._channel.receive(_OPEN_TIMEOUT_S, soon=True)
+        except (WorkerDied, TimeoutError):
+            raise InfrastructureError(
+                "a REPL worker did not get to hold its context; raise harness.memory_mb if it is large, or free memory"
+            ) from None
+        self._loaded = True
 
     async def run(self, code: str, ask: Ask, timeout_s: float, leaf_timeout_s: float) -> BlockResult:
         """Run one block. `ask(kind, prompts)` serves its subcalls; waiting for them is not charged
         to `timeout_s`. Raises WorkerDied when the process had to be killed or died by itself."""
         block = secrets.randbits(53)  # a number that counts would let a block forge the ends of later ones
         self._channel.send({"op": "run", "code": code, "block": block})
+        await self._load()
         left, leaf_left = timeout_s, leaf_timeout_s
         soon = True  # later frames go through the event loop, so that a loop of refused subcalls does not starve it
         while True:
@@ -227,6 +244,7 @@ class Repl:
     async def value(self, name: str) -> str | None:
         """str() of a variable, or None where there is no such name."""
         self._channel.send({"op": "get", "name": name})
+        await self._load()
         try:
             message = await self._channel.receive(_OPEN_TIMEOUT_S)
         except TimeoutError:

@@ -115,7 +115,8 @@ class Worker:
         """The first frame, and the context from the memory file that comes with it."""
         begun, descriptors, *_ = socket.recv_fds(self.channel, READ_BYTES, 1)
         start = self.receive(begun)
-        with mmap.mmap(descriptors[0], 0, prot=mmap.PROT_READ) as memory:
+        flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)  # all pages at once, not one fault each
+        with mmap.mmap(descriptors[0], 0, flags=flags, prot=mmap.PROT_READ) as memory:
             self.context = pickle.loads(memory)
         os.close(descriptors[0])
         return start
