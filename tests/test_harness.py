@@ -446,6 +446,7 @@ def test_spare_workers_that_died_are_passed_over():
         repl.kill()
         own._process.kill()
         own._process.wait(timeout=10)
+        await asyncio.sleep(0.2)  # the kernel ends them then
         repl = await own.open("d")
         result = await repl.run("print(context)", None, 5, 5)
         repl.kill()

@@ -10,6 +10,7 @@ import json
 import os
 import pickle
 import secrets
+import select
 import shutil
 import signal
 import socket
@@ -194,6 +195,10 @@ class Repl:
         self._pid = self._channel.sender
         if self._pid is not None and hasattr(os, "pidfd_open"):
             self._pidfd = os.pidfd_open(self._pid)
+            ended = select.poll()
+            ended.register(self._pidfd, select.POLLIN)
+            if ended.poll(0):  # it has said that it is ready, and died while it waited
+                raise WorkerDied("the Python process ended")
         self._pid = self._pid or int(ready["pid"])  # sent before any model code runs
         self._strict = isolation == "strict"
         lacking = [layer for layer in ESSENTIAL if layer not in ready["holds"]]
