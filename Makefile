@@ -24,8 +24,8 @@ chaos: install  ## 150 hostile blocks, and 1,000 rollouts with faults in one of 
 peer-tests: install  ## the tests of rlms that any such REPL should pass, against this one (fetches its source)
 	@$(VENV)/python tests/peer/run.py
 
-lab: install  ## JupyterLab on the notebooks
-	$(VENV)/jupyter lab --notebook-dir=. --ServerApp.root_dir=. notebooks
+lab: install  ## JupyterLab on the notebooks (LAB="--allow-root --no-browser" passes options on)
+	$(VENV)/jupyter lab --ServerApp.root_dir="$(CURDIR)" --ServerApp.preferred_dir="$(CURDIR)/notebooks" $(LAB)
 
 cold-start: install  ## rebuild the tiny policy's weights from nothing (OUT=folder to keep the shipped ones)
 	@$(VENV)/python -m rlmlib.tiny.cold_start $(if $(filter file,$(origin OUT)),,--out $(OUT))

@@ -142,6 +142,7 @@ def step_scatter(frame: "pd.DataFrame") -> Chart:
 def cost_accuracy(frame: "pd.DataFrame") -> Chart:
     """frame: label, split, pass_at_1, pass_low, pass_high, tokens, tokens_low, tokens_high."""
     marks = []
+    lower = set(frame.sort_values("pass_at_1", kind="stable").groupby("label").head(1).index)  # names stand apart from one another
     for point in frame.itertuples():
         name = f"{LABELS[point.label]}, {'held-out' if point.split == 'heldout' else 'seen'}"
         marks.append(
@@ -156,7 +157,7 @@ def cost_accuracy(frame: "pd.DataFrame") -> Chart:
                 x_high=[point.tokens_high],
                 texts=[name],
                 hollow=point.split == "seen",
-                below=point.split == "heldout",
+                below=point.Index in lower,
             )  # fmt: skip
         )
     log = bool((frame["tokens_low"] > 0).all())
