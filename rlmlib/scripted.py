@@ -51,9 +51,6 @@ def outputs(context, limits: Harness, *codes: str):
     if rollout.error:
         raise RuntimeError(rollout.error)
     shown = [{"code": code, "the model is shown": turn.outputs[0]} for code, turn in zip(codes, rollout.turns, strict=False)]
-    return (
-        pd.DataFrame(shown)
-        .style.format(escape="html")
-        .set_properties(**{"white-space": "pre-wrap", "text-align": "left", "vertical-align": "top"})
-        .hide()
-    )
+    style = {"white-space": "pre-wrap", "overflow-wrap": "anywhere", "text-align": "left", "vertical-align": "top"}
+    left = [{"selector": "th", "props": "text-align: left"}]
+    return pd.DataFrame(shown).style.format(escape="html").set_properties(**style).set_table_styles(left).hide()
