@@ -11,7 +11,7 @@ from rlmlib.notebook import ROOT
 from rlmlib.tasks.mixture import examples
 from rlmlib.tiny import WEIGHTS, scripts
 from rlmlib.tiny import model as tiny_model
-from rlmlib.tiny.cold_start import Recipe, cold_start
+from rlmlib.tiny.cold_start import Recipe
 from rlmlib.training.policy import Policy
 
 EXAMPLES, ROLLOUTS = 60, 4
@@ -44,12 +44,9 @@ def shipped(params):
 
 
 @pytest.fixture(scope="module")
-def rebuilt(params):
-    """Made from nothing by the recipe of `make cold-start`."""
-    from rlmlib.models.chat import TinyChat
-
-    model, tokenizer = cold_start(params, Recipe())
-    return behaviour(params, Policy(model, TinyChat(tokenizer)))
+def rebuilt(params, rebuild):
+    """Made from nothing by the recipe of `make cold-start`; see conftest.py."""
+    return behaviour(params, Policy(*tiny_model.load(rebuild.result())))
 
 
 def test_shipped_weights_are_under_4_mb():

@@ -1,0 +1,52 @@
+"""The longest test, the rebuild of the tiny policy, works in the background while the others mostly wait for clocks."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from rlmlib.notebook import ROOT
+
+REBUILD_TEST = "test_rebuilt_policy_behaves_like_the_shipped_one"
+LIMIT_S = 1800
+
+
+class Rebuild:
+    """`python -m rlmlib.tiny.cold_start` at the lowest priority, with one thread: the other core is the tests'."""
+
+    def __init__(self, folder):
+        self.weights, self.log = folder / "weights", folder / "log"
+        params = folder / "params.yaml"
+        params.write_text((ROOT / "params/tiny.yaml").read_text() + "policy:\n  threads: 1\n")
+        command = [sys.executable, "-u", "-m", "rlmlib.tiny.cold_start", "--params", str(params), "--out", str(self.weights)]
+        with open(self.log, "w") as log:
+            self.process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, preexec_fn=lambda: os.nice(19))
+
+    def result(self):
+        """The folder of the new weights, once they are there."""
+        code = self.process.wait(timeout=LIMIT_S)
+        assert code == 0, self.log.read_text()
+        return self.weights
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait(timeout=30)
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: item.name == REBUILD_TEST)  # stable: all others keep their order
+
+
+@pytest.fixture(scope="session")
+def rebuild(tmp_path_factory):
+    running = Rebuild(tmp_path_factory.mktemp("rebuild"))
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def start_early(request):
+    """Starts the rebuild before the first test where it is among the chosen ones."""
+    if any(item.name == REBUILD_TEST for item in request.session.items):
+        request.getfixturevalue("rebuild")
