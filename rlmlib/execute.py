@@ -8,8 +8,10 @@ one line. A termination signal ends the kernel too.
 
 import json
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from pathlib import Path
 
 from .errors import RlmError
@@ -31,6 +33,7 @@ def execute(notebook: Path, output: Path, parameters: dict):
         raise RlmError(f"{notebook.name} has no parameter {', '.join(unknown)}; it knows {', '.join(known)}")
     output.parent.mkdir(parents=True, exist_ok=True)
     partial = output.with_name(f".{output.name}")
+    sockets = tempfile.mkdtemp(prefix="rlm-kernel-")  # of its own, or kernels that run side by side hear one another
     try:
         papermill.execute_notebook(
             str(notebook),
@@ -41,7 +44,7 @@ def execute(notebook: Path, output: Path, parameters: dict):
             progress_bar=False,
             start_timeout=START_TIMEOUT_S,
             coalesce_streams=True,
-            config=Config({"KernelManager": {"transport": "ipc"}}),
+            config=Config({"KernelManager": {"transport": "ipc", "ip": f"{sockets}/kernel"}}),
         )
     except papermill.PapermillExecutionError as error:
         known = error.ename in EXPECTED
@@ -50,6 +53,7 @@ def execute(notebook: Path, output: Path, parameters: dict):
         seen = "" if known else f"; the notebook as it ended is {output}"
         raise RlmError(where + first_line + seen) from None
     finally:
+        shutil.rmtree(sockets, ignore_errors=True)
         if partial.exists():
             os.replace(partial, output)
 

@@ -102,10 +102,10 @@ class Rollout:
     turns: list[Turn] = field(default_factory=list)
     seconds: float = 0.0
     error: str | None = None
-    failures: list[str] = field(default_factory=list)
     depth: int = 0
     question: str = ""
     sequence: object = None
+    failures: list[str] = field(default_factory=list)
 
     @property
     def missing(self) -> bool:
