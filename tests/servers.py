@@ -7,6 +7,7 @@ refuse are refused whatever the script says, so that a wrong body cannot pass un
 import json
 import threading
 import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -35,7 +36,7 @@ class Request:
     at: float = field(default_factory=time.monotonic)
 
 
-class FakeServer:
+class FakeServer(ABC):
     """Use as a context manager. `requests` are those received, in order; `most_at_once` of them waited together."""
 
     def __init__(self, *script: Answer):
@@ -56,12 +57,13 @@ class FakeServer:
         self._http.server_close()
         self._thread.join(timeout=5)
 
+    @abstractmethod
     def refusal(self, request: Request) -> Answer | None:
         """What the real service says to a request that is not in order."""
-        raise NotImplementedError
 
+    @abstractmethod
     def echo(self, request: Request) -> Answer:
-        raise NotImplementedError
+        """The answer once the script is through."""
 
     def _answer(self, request: Request) -> Answer:
         with self._changed:
