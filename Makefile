@@ -18,7 +18,7 @@ demo: install  ## base evaluation, RL, evaluation, report; resumes; FRESH=1 star
 test: install  ## the whole test suite
 	@$(VENV)/python -m pytest tests
 
-chaos: install  ## 150 hostile blocks, and 1,000 rollouts with faults in one of ten of everything
+chaos: install  ## 138 hostile blocks, and 1,000 rollouts with faults in one of ten of everything
 	@CHAOS_ROLLOUTS=1000 $(VENV)/python -m pytest tests/test_chaos.py
 
 peer-tests: install  ## the tests of rlms that any such REPL should pass, against this one (fetches its source)
