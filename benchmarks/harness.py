@@ -18,7 +18,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-from peers import ANSWER, ASSIGN, KB_OF_MB, PRINT, SUBCALL, private_mb, text, timed  # noqa: E402
+from peers import ANSWER, ASSIGN, KB_OF_MB, PRINT, SETTLE_S, SUBCALL, private_mb, text, timed  # noqa: E402
 from report import as_json, save, table, targets  # noqa: E402
 from venv_of_peers import PINS, Peer, Unavailable  # noqa: E402
 
@@ -28,7 +28,6 @@ SMALL, BIG = 8 * 1024, 8 * 1024 * 1024
 ROUNDS = 3
 ONCE = ("dspy",)  # opening it takes seconds: it is measured in the first round only
 STEP_LIMIT_S = 120
-SETTLE_S = 0.05  # between two rollouts; a model's first reply takes longer
 
 # row -> measure, characters of context, repeats in each round of (ours, rlms, fresh, dspy); 0: not measured
 CONTENDERS = ("ours", "rlms", "fresh", "dspy")

@@ -14,6 +14,7 @@ from pathlib import Path
 ASSIGN, PRINT, SUBCALL = "x = 1", "print('a line')", "reply = llm_query('a question')"
 ANSWER = "the answer"
 KB_OF_MB = 1024
+SETTLE_S = 0.05  # between two openings; a model's first reply takes longer
 
 
 def private_mb(pid: int | str = "self") -> float:
@@ -128,6 +129,7 @@ def opening(peer, chars: int, repeats: int) -> list[float]:
         context, sessions = text(chars, number), []
         values.append(timed(lambda: sessions.append(one(context))))  # noqa: B023 - called at once
         peer.close(sessions[0])
+        time.sleep(SETTLE_S)
     return values
 
 

@@ -1,10 +1,13 @@
 """An event loop in a thread of its own, so that async code can be called from a script and from a notebook alike."""
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Coroutine
 
 from .errors import InfrastructureError
+
+STOP_S = 10.0
 
 
 class BackgroundLoop:
@@ -30,5 +33,18 @@ class BackgroundLoop:
             raise
 
     def close(self):
+        """End the loop. What is still under way is cancelled, and gets a moment to clean up."""
+        with contextlib.suppress(TimeoutError):
+            asyncio.run_coroutine_threadsafe(_cancel_the_rest(), self._loop).result(timeout=STOP_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(timeout=10)
+        self._thread.join(timeout=STOP_S)
+        if not self._thread.is_alive():
+            self._loop.close()
+
+
+async def _cancel_the_rest():
+    rest = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in rest:
+        task.cancel()
+    if rest:
+        await asyncio.wait(rest, timeout=STOP_S / 2)

@@ -11,7 +11,7 @@ import threading
 from collections import Counter
 
 import pytest
-from hostile import DIED, HOSTILE
+from hostile import HOSTILE, STOPPED
 from judge_support import RIGHT, ScriptedModel
 from servers import Answer, OpenAIServer, openai_error, openai_reply
 from test_harness import EchoLeaf, Script, block, gone
@@ -74,15 +74,16 @@ def test_hostile_block(server, web, tmp_path, name):
     before = (file.stat().st_mode, file.stat().st_mtime_ns)
     for place, value in (("HOST_FILE", file), ("HOST_PORT", web[0]), ("HOST_PID", os.getpid())):
         code = code.replace(place, str(value))
-    checks = [block("print(context)"), block("print(context)"), block("print(llm_query('hello'))")]
+    hold, ask = block("print(context)"), block("print(llm_query('hello'))")
+    checks = [hold, hold, ask, ask]
     rollout = play(server, block(code), *checks, "FINAL(done)")
-    outputs = [turn.outputs[0] for turn in rollout.turns[:4]]
+    outputs = [turn.outputs[0] for turn in rollout.turns[:5]]
     assert re.search(expected, outputs[0]), outputs[0]
     assert SECRET not in "".join(outputs)
     assert rollout.error is None and rollout.answer == "done"
-    for output in outputs[1:3]:  # an attack may take its session with it, or the next one
-        assert output == "the context" or re.search(DIED, output), output
-    assert outputs[3] == "<hello>", "the session did not recover"
+    for output in outputs[1:4]:  # an attack may take its session with it, the next one, or a frame
+        assert output in ("the context", "<hello>") or re.search(STOPPED, output), output
+    assert outputs[4] == "<hello>", "the session did not recover"
     assert (file.read_text(), (file.stat().st_mode, file.stat().st_mtime_ns)) == (SECRET, before)
     assert not web[1]
 

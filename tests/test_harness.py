@@ -390,7 +390,7 @@ def test_worker_has_no_keys_in_its_environment(server):
 
 def test_worker_has_only_known_environment_names(server):
     rollout, _, _ = play(server, block("import os\nFINAL(' '.join(sorted(os.environ)))"))
-    assert set(rollout.answer.split()) <= {"HOME", "LANG", "LC_CTYPE", "PATH", "TMPDIR"}
+    assert set(rollout.answer.split()) <= {"GLIBC_TUNABLES", "HOME", "LANG", "LC_CTYPE", "PATH", "TMPDIR"}
 
 
 def test_worker_cannot_import_the_project(server):
@@ -834,3 +834,27 @@ def test_output_of_the_last_turn_reaches_the_forced_answer(server):
 def test_block_that_prints_nothing_is_not_told_that_there_was_no_code(server):
     _, script, _ = play(server, block("x = 1"), "nothing", "FINAL(1)")
     assert "no code" not in script.heard[1] and "no code" in script.heard[2]
+
+
+TEXTS = ["", "short", "na\u00efve \U0001f600", "\ud83d\ude00", "a\x00b\r\n", "x" * 40_000, "\u00e9" * 200_001, "\udcff" * 70_000]
+
+
+@pytest.mark.parametrize("context", TEXTS, ids=lambda text: f"{len(text)} characters {ascii(text[:5])}")
+def test_text_contexts_arrive_as_they_are(server, context):
+    """Short ones, long ones, and halves of characters that UTF-8 does not have."""
+    code = "import hashlib\nFINAL(hashlib.sha256(context.encode('utf-8', 'surrogatepass')).hexdigest())"
+    rollout, _, _ = play(server, block(code), context=context)
+    assert rollout.answer == hashlib.sha256(context.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def test_workers_kept_for_a_loop_that_ended_are_not_used_in_the_next():
+    async def one(own):
+        repl = await own.open("d")
+        output = (await repl.run("print(context)", None, 5, 5)).output
+        repl.kill()
+        await asyncio.sleep(0.2)  # spares are made meanwhile
+        assert own._spares
+        return output
+
+    with ReplServer() as own:
+        assert [asyncio.run(one(own)) for _ in range(3)] == ["d\n"] * 3

@@ -55,7 +55,8 @@ def installers(python: str, profile: str) -> list[list[str]]:
     if uv is None and run([python, "-m", "pip", "install", "--quiet", UV], quiet=True):
         uv = str(VENV / "bin" / "uv")
     if uv:
-        base = [uv, "pip", "install", "--python", python, "--quiet"]
+        # compiled once here: where Python may not write byte code, each kernel would else spend 10 s on it
+        base = [uv, "pip", "install", "--python", python, "--quiet", "--compile-bytecode"]
         folders = [option for folder in find_links() for option in ("--find-links", folder)]
         if folders:
             commands.append(base + folders)

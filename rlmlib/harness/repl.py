@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import json
 import os
-import pickle
 import secrets
 import select
 import shutil
@@ -26,13 +25,14 @@ from pathlib import Path
 
 from ..errors import ConfigError, InfrastructureError
 from .channel import Channel, WorkerDied
+from .contexts import ContextFiles
 from .sandbox import ESSENTIAL
 
 _CHILD = Path(__file__).with_name("repl_child.py")
 _INTERRUPT_GRACE_S = 1.0
 _OPEN_TIMEOUT_S = 30.0
 _SPARES_AFTER_S = 0.02  # a rollout that has just begun is not slowed down by forks; its first block comes later than this
-_KEPT_CONTEXTS = 4  # the rollouts of a group, and retries, share one copy
+_SHORT_CHARS = 32 * 1024  # a context this short is sent along, a longer one is in a memory file
 
 Ask = Callable[[str, list[str]], Awaitable[list[str]]]
 
@@ -59,10 +59,11 @@ class ReplServer:
         self.isolation, self.prefix = isolation, list(prefix)
         self._settings = json.dumps({"memory_mb": memory_mb, "cpu_s": cpu_s, "confine": isolation == "strict"})
         self._scratch = tempfile.mkdtemp(prefix="rlm-repl-")
-        self._spares: deque[socket.socket] = deque()
+        self._contexts = ContextFiles(self._scratch)
+        self._spares: deque[Repl] = deque()
         self._wanted = spares
+        self._filling: asyncio.Future | None = None
         self._closed = False
-        self._contexts: deque[tuple[object, int]] = deque()  # (context, descriptor of its memory file), newest last
         if isolation != "strict":
             warnings.warn("harness.isolation is 'process': model-written code runs with your rights and network", stacklevel=3)
         self._spawn()
@@ -70,6 +71,7 @@ class ReplServer:
     def _spawn(self):
         self._control, theirs = socket.socketpair()
         environment = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": self._scratch, "TMPDIR": self._scratch}
+        environment["GLIBC_TUNABLES"] = "glibc.malloc.hugetlb=1"  # a long context comes in huge pages, in half the time
         try:
             self._process = subprocess.Popen(
                 [*self.prefix, sys.executable, "-I", "-S", str(_CHILD), self._scratch, self._settings],
@@ -95,58 +97,58 @@ class ReplServer:
         """A fresh session whose `context` is the given str, list or dict. drafts: it may answer by the dict `answer`."""
         if self._closed:
             raise InfrastructureError("the REPL server is closed; open a new one")
-        memory = os.dup(self._memory_of(context))  # the kept one may be let go of while the worker starts
+        short = isinstance(context, str) and len(context) <= _SHORT_CHARS and context.isascii()
+        memory = None if short else self._contexts.descriptor(context)
+        start = {"drafts": drafts, "context": context} if short else {"drafts": drafts, "text": isinstance(context, str)}
         try:
-            repl = None
-            while repl is None:
-                repl = await self._open(memory, drafts, spare=bool(self._spares))
+            while True:
+                spare = self._spare()
+                repl = spare or await self._worker()
+                try:
+                    repl.start(start, memory)
+                    return repl
+                except (WorkerDied, OSError) as error:
+                    repl.kill()
+                    if spare is None:
+                        raise _not_started(error) from None
         finally:
-            os.close(memory)
-        asyncio.get_running_loop().call_later(_SPARES_AFTER_S, self._fork_spares)
-        return repl
+            if memory is not None:
+                os.close(memory)
+            asyncio.get_running_loop().call_later(_SPARES_AFTER_S, self._order_spares)
 
-    async def _open(self, memory: int, drafts: bool, spare: bool) -> "Repl | None":
-        """A session; None where a spare worker turned out to be dead."""
-        repl = Repl(self._scratch)
+    async def _worker(self) -> "Repl":
+        """A new worker, confined and without a context yet."""
+        repl = None
         try:
-            sock = self._spares.popleft() if spare else self._fork()
-            await repl.start(sock, memory, drafts, self.isolation)
-        except (WorkerDied, TimeoutError, OSError) as error:
-            repl.kill()
-            if spare:
-                return None
-            raise InfrastructureError(f"a REPL worker did not start ({error}); is the machine out of memory or processes?") from None
-        except BaseException:
-            repl.kill()
+            repl = Repl(self._scratch, self._fork(), strict=self.isolation == "strict")
+            await repl.confined()
+        except BaseException as error:
+            if repl is not None:
+                repl.kill()
+            if isinstance(error, (WorkerDied, TimeoutError, OSError)):
+                raise _not_started(error) from None
             raise
         return repl
 
-    def _fork_spares(self):
-        """Workers for the next rollouts."""
-        with contextlib.suppress(OSError, ConfigError):
+    def _spare(self) -> "Repl | None":
+        """A worker in reserve that this event loop can talk to."""
+        while self._spares:
+            repl = self._spares.popleft()
+            if repl.usable():
+                return repl
+            repl.kill()
+        return None
+
+    def _order_spares(self):
+        """See to it that there are workers for the next rollouts."""
+        filling = self._filling
+        if filling is None or filling.done() or filling.get_loop() is not asyncio.get_running_loop():
+            self._filling = asyncio.ensure_future(self._fill())
+
+    async def _fill(self):
+        with contextlib.suppress(InfrastructureError, ConfigError):  # an opening that needs a worker will tell
             while len(self._spares) < self._wanted and not self._closed:
-                self._spares.append(self._fork())
-
-    def _memory_of(self, context) -> int:
-        """Descriptor of a memory file that holds the context; made once for the same object."""
-        for kept, descriptor in self._contexts:
-            if kept is context:
-                return descriptor
-        if hasattr(os, "memfd_create"):
-            descriptor = os.memfd_create("context")
-        else:
-            with tempfile.TemporaryFile(dir=self._scratch) as file:
-                descriptor = os.dup(file.fileno())
-        try:
-            with open(descriptor, "wb", closefd=False) as file:
-                pickle.dump(context, file, protocol=5)  # to a file, as a long text is then written without a copy
-        except BaseException:
-            os.close(descriptor)
-            raise
-        self._contexts.append((context, descriptor))
-        if len(self._contexts) > _KEPT_CONTEXTS:
-            os.close(self._contexts.popleft()[1])
-        return descriptor
+                self._spares.append(await self._worker())
 
     def _fork(self) -> socket.socket:
         """A channel to a new worker; a server that was killed is started again."""
@@ -168,46 +170,53 @@ class ReplServer:
         self._process.kill()
         self._process.wait(timeout=10)
         while self._spares:
-            self._spares.pop().close()
+            self._spares.pop().kill()
 
     def close(self):
         self._closed = True
         self._end()
-        while self._contexts:
-            os.close(self._contexts.pop()[1])
+        self._contexts.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
 
 class Repl:
     """One Python session in a process of its own."""
 
-    def __init__(self, scratch: str):
-        self._scratch = scratch
-        self._channel: Channel | None = None
+    def __init__(self, scratch: str, sock: socket.socket, strict: bool):
+        self._scratch, self._strict = scratch, strict
+        self._channel = Channel(sock)
         self._pid: int | None = None
         self._pidfd: int | None = None  # names this very process, however soon its number is used again
-        self._strict = True
         self._loaded = False
 
-    async def start(self, sock: socket.socket, memory: int, drafts: bool, isolation: str):
-        self._channel = Channel(sock)
-        ready = await self._channel.receive(_OPEN_TIMEOUT_S, soon=True)
+    async def confined(self):
+        """Wait until the worker is ready, and see that it is held by what it should be held by."""
+        ready = await self._channel.receive(_OPEN_TIMEOUT_S)
         self._pid = self._channel.sender
         if self._pid is not None and hasattr(os, "pidfd_open"):
             self._pidfd = os.pidfd_open(self._pid)
-            ended = select.poll()
-            ended.register(self._pidfd, select.POLLIN)
-            if ended.poll(0):  # it has said that it is ready, and died while it waited
-                raise WorkerDied("the Python process ended")
         self._pid = self._pid or int(ready["pid"])  # sent before any model code runs
-        self._strict = isolation == "strict"
         lacking = [layer for layer in ESSENTIAL if layer not in ready["holds"]]
         if self._strict and lacking:
             raise ConfigError(
                 f"this system has no {' and no '.join(lacking)} to confine model-written code with; use Linux 5.13 or newer, "
                 "or set harness.isolation: process to run it with your own rights"
             )
-        self._channel.send({"drafts": drafts}, [memory])
+
+    def usable(self) -> bool:
+        """Whether the worker lives and its channel belongs to the running event loop."""
+        if not self._channel.of_running_loop():
+            return False
+        if self._pidfd is None:
+            return True
+        ended = select.poll()
+        ended.register(self._pidfd, select.POLLIN)
+        return not ended.poll(0)
+
+    def start(self, start: dict, memory: int | None):
+        """Give it its context: within `start`, or in the memory file `memory`."""
+        self._channel.send(start, [] if memory is None else [memory])
+        self._loaded = memory is None
 
     async def _load(self):
         """Wait until the worker holds its context, which it reads while the model is at its first reply."""
@@ -269,8 +278,7 @@ class Repl:
         if self._pidfd is not None:
             os.close(self._pidfd)
             self._pidfd = None
-        if self._channel is not None:
-            self._channel.close()
+        self._channel.close()
 
     def _signal(self, number: int):
         if self._pidfd is not None:
@@ -291,6 +299,10 @@ class Repl:
             if message.get("op") == "done":
                 return message
         raise WorkerDied("the block ran over its time limit")
+
+
+def _not_started(error: Exception) -> InfrastructureError:
+    return InfrastructureError(f"a REPL worker did not start ({error}); is the machine out of memory or processes?")
 
 
 async def _serve(ask: Ask, message: dict, timeout_s: float) -> list[str]:

@@ -3,7 +3,7 @@
 Started once as a warm server on the socket at file descriptor 0. For each file descriptor it is
 handed it forks a worker, which holds one Python session and speaks frames (4-byte length, JSON)
 over that descriptor. A worker is confined before it says that it is ready, and the first frame it
-is sent carries the descriptor of a memory file with the context. The server ends when the host does,
+is sent carries the context, or the descriptor of a memory file with it. The server ends when the host does,
 and the kernel then kills the workers.
 
 A frame carries no authority: budgets, depth and limits are the host's, and what a worker says is data.
@@ -35,6 +35,7 @@ from pathlib import Path
 KEEP = 100_000  # characters of output kept at each end; the middle is only counted
 SCRATCH_MB = 64
 READ_BYTES = 64 * 1024
+LOOKS = 40  # of 2 microseconds each
 PRELOADED = "collections dataclasses datetime functools itertools math random re statistics string textwrap typing".split()
 
 
@@ -51,7 +52,7 @@ class Capture(io.TextIOBase):
 
     def __init__(self):
         self.head, self.tail, self.total = "", "", 0
-        self.strangers = weakref.WeakSet()  # threads of earlier blocks: what they print belongs to no block
+        self.strangers = ()  # threads of earlier blocks: what they print belongs to no block
 
     def writable(self):
         return True
@@ -82,7 +83,7 @@ class Final(BaseException):
 
 class Worker:
     def __init__(self, channel):
-        self.channel = channel
+        self.channel, self.unread = channel, bytearray()
         self.pid, self.lock = os.getpid(), threading.Lock()
         self.running = False
         self.answer = None
@@ -101,24 +102,40 @@ class Worker:
         body = json.dumps(message).encode()
         self.channel.sendall(struct.pack(">I", len(body)) + body)
 
-    def receive(self, begun=b""):
-        """The next frame, of which `begun` was read before. The host sends no other until this one is answered."""
-        data = bytearray(begun)
+    def receive(self):
+        """The next frame. More may have been read than that: the rest is kept."""
+        data = self.unread
         while len(data) < 4 or len(data) < 4 + struct.unpack_from(">I", data)[0]:
-            part = self.channel.recv(READ_BYTES)
+            part = self.read_soon() or self.channel.recv(READ_BYTES)
             if not part:
                 os._exit(0)
             data += part
-        return json.loads(data[4:])
+        end = 4 + struct.unpack_from(">I", data)[0]
+        self.unread = data[end:]
+        return json.loads(data[4:end])
+
+    def read_soon(self):
+        """What comes at once, as an answer from a cache does: to sleep and be woken takes longer than it. Empty where nothing does."""
+        for _ in range(LOOKS):
+            try:
+                return self.channel.recv(READ_BYTES, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                os.sched_yield()
+        return b""
 
     def receive_start(self):
-        """The first frame, and the context from the memory file that comes with it."""
+        """The first frame. The context is in it, or in a memory file that comes with it."""
         begun, descriptors, *_ = socket.recv_fds(self.channel, READ_BYTES, 1)
-        start = self.receive(begun)
+        self.unread += begun
+        start = self.receive()
+        if not descriptors:
+            self.context = start["context"]
+            return start
         flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)  # all pages at once, not one fault each
         with mmap.mmap(descriptors[0], 0, flags=flags, prot=mmap.PROT_READ) as memory:
-            self.context = pickle.loads(memory)
+            self.context = str(memory, "utf-8", "surrogatepass") if start["text"] else pickle.loads(memory)
         os.close(descriptors[0])
+        self.send({"op": "loaded"})
         return start
 
     # --- what model code may call
@@ -187,7 +204,7 @@ class Worker:
         self.block += 1
         self.out = out = Capture()
         if threading.active_count() > 1:
-            out.strangers.update(t for t in threading.enumerate() if t is not threading.main_thread())
+            out.strangers = weakref.WeakSet(t for t in threading.enumerate() if t is not threading.main_thread())
         sys.stdout = sys.stderr = out
         failed = False
         try:
@@ -262,21 +279,22 @@ class Worker:
         if self.running:
             raise KeyboardInterrupt
 
-    def warm_up(self):
-        """Touch what the first block will: memory shared with the server is copied at first use, better now than then."""
-        json.loads(json.dumps({"op": "run", "code": ""}))
-        self.execute("None")
-        self.restore()
+    def rehearse(self):
+        """Take a context and run a block as will happen: memory shared with the server is copied at first use, better now than then."""
+        ours, theirs = socket.socketpair()
+        channel, self.channel = self.channel, theirs
+        with ours, theirs:
+            for message in ({"drafts": False, "context": ""}, {"op": "run", "code": "", "block": 0}):
+                body = json.dumps(message).encode()
+                ours.sendall(struct.pack(">I", len(body)) + body)
+            self.begin(self.receive_start())
+            self.answer_frame(self.receive())
+        self.channel, self.block = channel, 0
 
-    def serve(self, holds):
-        signal.signal(signal.SIGINT, self.interrupt)
-        self.stdin = sys.stdin = io.StringIO("")
-        self.warm_up()
-        self.send({"op": "ready", "pid": self.pid, "holds": holds})
-        start = self.receive_start()
-        self.send({"op": "loaded"})
+    def begin(self, start):
+        """Set up the names that each block finds as they were, whatever the last one did to them."""
         self.drafts = start["drafts"]
-        self.given = {  # names that each block finds as they were, whatever the last one did to them
+        self.given = {
             "context": self.context,
             "llm_query": self.llm_query,
             "llm_query_batched": self.llm_query_batched,
@@ -289,15 +307,23 @@ class Worker:
         }
         if self.drafts:
             self.names["answer"] = {"content": "", "ready": False}
+
+    def answer_frame(self, message):
+        if message["op"] == "run":
+            self.run(message["code"], message["block"])
+        else:
+            names = self.model_names()
+            found = message["name"] in names
+            self.send({"op": "value", "text": str(names[message["name"]]) if found else None})
+
+    def serve(self, holds):
+        signal.signal(signal.SIGINT, self.interrupt)
+        self.stdin = sys.stdin = io.StringIO("")
+        self.rehearse()
+        self.send({"op": "ready", "pid": self.pid, "holds": holds})
+        self.begin(self.receive_start())
         while True:
-            message = self.receive()
-            if message["op"] == "run":
-                self.run(message["code"], message["block"])
-            else:
-                names = self.model_names()
-                found = message["name"] in names
-                text = str(names[message["name"]]) if found else None
-                self.send({"op": "value", "text": text})
+            self.answer_frame(self.receive())
 
 
 def listed(prompts):
