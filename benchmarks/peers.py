@@ -14,7 +14,7 @@ from pathlib import Path
 ASSIGN, PRINT, SUBCALL = "x = 1", "print('a line')", "reply = llm_query('a question')"
 ANSWER = "the answer"
 KB_OF_MB = 1024
-SETTLE_S = 0.05  # between two openings; a model's first reply takes longer
+SETTLE_S = 0.05  # between two openings, and before the first turn; a model's first reply takes longer
 
 
 def private_mb(pid: int | str = "self") -> float:
@@ -137,6 +137,7 @@ def turns(peer, chars: int, repeats: int, code: str) -> list[float]:
     """Seconds of each turn of one session."""
     session = peer.open(text(chars, 0))
     peer.run(session, "")
+    time.sleep(SETTLE_S)
     values = [timed(lambda: peer.run(session, code)) for _ in range(repeats)]
     if code == SUBCALL and peer.value(session, "reply") != ANSWER:
         raise RuntimeError("the subcall brought no answer")
@@ -148,6 +149,7 @@ def burst(peer, chars: int, repeats: int) -> list[float]:
     """Turns per second over so many turns of one session."""
     session = peer.open(text(chars, 0))
     peer.run(session, "")
+    time.sleep(SETTLE_S)
     seconds = timed(lambda: [peer.run(session, ASSIGN) for _ in range(repeats)])
     peer.close(session)
     return [repeats / seconds]

@@ -6,6 +6,7 @@ import tempfile
 from collections import deque
 
 _KEPT = 4  # the rollouts of a group, and retries, share one copy
+_MOST = 8  # before `tidy` is called: to let go of a long one takes a millisecond
 _SLICE_CHARS = 64 * 1024  # written in turn, so that no second copy of a long text is made on the way
 
 
@@ -33,16 +34,22 @@ class ContextFiles:
             os.close(descriptor)
             raise
         self._kept.append((context, descriptor))
-        if len(self._kept) > _KEPT:
-            os.close(self._kept.popleft()[1])
+        self._keep(_MOST)
         return os.dup(descriptor)
+
+    def tidy(self):
+        """Let go of all but the newest contexts."""
+        self._keep(_KEPT)
+
+    def close(self):
+        self._keep(0)
+
+    def _keep(self, count: int):
+        while len(self._kept) > count:
+            os.close(self._kept.popleft()[1])
 
     def _empty_file(self) -> int:
         if hasattr(os, "memfd_create"):
             return os.memfd_create("context")
         with tempfile.TemporaryFile(dir=self._scratch) as file:
             return os.dup(file.fileno())
-
-    def close(self):
-        while self._kept:
-            os.close(self._kept.pop()[1])

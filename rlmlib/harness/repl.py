@@ -31,7 +31,7 @@ from .sandbox import ESSENTIAL
 _CHILD = Path(__file__).with_name("repl_child.py")
 _INTERRUPT_GRACE_S = 1.0
 _OPEN_TIMEOUT_S = 30.0
-_SPARES_AFTER_S = 0.02  # a rollout that has just begun is not slowed down by forks; its first block comes later than this
+_PREPARE_AFTER_S = 0.02  # a rollout that has just begun is not slowed down by forks; its first block comes later than this
 _SHORT_CHARS = 32 * 1024  # a context this short is sent along, a longer one is in a memory file
 
 Ask = Callable[[str, list[str]], Awaitable[list[str]]]
@@ -114,7 +114,7 @@ class ReplServer:
         finally:
             if memory is not None:
                 os.close(memory)
-            asyncio.get_running_loop().call_later(_SPARES_AFTER_S, self._order_spares)
+            asyncio.get_running_loop().call_later(_PREPARE_AFTER_S, self._prepare)
 
     async def _worker(self) -> "Repl":
         """A new worker, confined and without a context yet."""
@@ -139,8 +139,9 @@ class ReplServer:
             repl.kill()
         return None
 
-    def _order_spares(self):
-        """See to it that there are workers for the next rollouts."""
+    def _prepare(self):
+        """Have workers and memory ready for the next rollouts."""
+        self._contexts.tidy()
         filling = self._filling
         if filling is None or filling.done() or filling.get_loop() is not asyncio.get_running_loop():
             self._filling = asyncio.ensure_future(self._fill())
