@@ -421,10 +421,10 @@ def test_worker_is_gone_after_the_server_is_closed():
     async def pid_of(server):
         repl = await server.open("c")
         await repl.run("import os\npid = os.getpid()", None, 5, 5)
-        return int(await repl.value("pid"))
+        return repl, int(await repl.value("pid"))
 
     with ReplServer() as own:
-        pid = asyncio.run(pid_of(own))
+        _kept, pid = asyncio.run(pid_of(own))
         was_alive = alive(pid)
     assert was_alive and gone(pid)
 

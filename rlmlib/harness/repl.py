@@ -62,7 +62,6 @@ class ReplServer:
         self._contexts = ContextFiles(self._scratch)
         self._spares: deque[Repl] = deque()
         self._wanted = spares
-        self._filling: asyncio.Future | None = None
         self._closed = False
         if isolation != "strict":
             warnings.warn("harness.isolation is 'process': model-written code runs with your rights and network", stacklevel=3)
@@ -103,12 +102,14 @@ class ReplServer:
         try:
             while True:
                 spare = self._spare()
-                repl = spare or await self._worker()
+                repl = spare or self._worker()
                 try:
-                    repl.start(start, memory)
+                    await repl.begin(start, memory)
                     return repl
-                except (WorkerDied, OSError) as error:
+                except BaseException as error:
                     repl.kill()
+                    if not isinstance(error, (WorkerDied, TimeoutError, OSError)):
+                        raise
                     if spare is None:
                         raise _not_started(error) from None
         finally:
@@ -116,19 +117,12 @@ class ReplServer:
                 os.close(memory)
             asyncio.get_running_loop().call_later(_PREPARE_AFTER_S, self._prepare)
 
-    async def _worker(self) -> "Repl":
-        """A new worker, confined and without a context yet."""
-        repl = None
+    def _worker(self) -> "Repl":
+        """A new worker, which has yet to confine itself."""
         try:
-            repl = Repl(self._scratch, self._fork(), strict=self.isolation == "strict")
-            await repl.confined()
-        except BaseException as error:
-            if repl is not None:
-                repl.kill()
-            if isinstance(error, (WorkerDied, TimeoutError, OSError)):
-                raise _not_started(error) from None
-            raise
-        return repl
+            return Repl(self._scratch, self._fork(), strict=self.isolation == "strict")
+        except OSError as error:
+            raise _not_started(error) from None
 
     def _spare(self) -> "Repl | None":
         """A worker in reserve that this event loop can talk to."""
@@ -142,14 +136,9 @@ class ReplServer:
     def _prepare(self):
         """Have workers and memory ready for the next rollouts."""
         self._contexts.tidy()
-        filling = self._filling
-        if filling is None or filling.done() or filling.get_loop() is not asyncio.get_running_loop():
-            self._filling = asyncio.ensure_future(self._fill())
-
-    async def _fill(self):
         with contextlib.suppress(InfrastructureError, ConfigError):  # an opening that needs a worker will tell
             while len(self._spares) < self._wanted and not self._closed:
-                self._spares.append(await self._worker())
+                self._spares.append(self._worker())
 
     def _fork(self) -> socket.socket:
         """A channel to a new worker; a server that was killed is started again."""
@@ -190,8 +179,8 @@ class Repl:
         self._pidfd: int | None = None  # names this very process, however soon its number is used again
         self._loaded = False
 
-    async def confined(self):
-        """Wait until the worker is ready, and see that it is held by what it should be held by."""
+    async def begin(self, start: dict, memory: int | None):
+        """Give the worker its context, within `start` or in the memory file `memory`, once it is held by what it should be held by."""
         ready = await self._channel.receive(_OPEN_TIMEOUT_S)
         self._pid = self._channel.sender
         if self._pid is not None and hasattr(os, "pidfd_open"):
@@ -203,21 +192,16 @@ class Repl:
                 f"this system has no {' and no '.join(lacking)} to confine model-written code with; use Linux 5.13 or newer, "
                 "or set harness.isolation: process to run it with your own rights"
             )
-
-    def usable(self) -> bool:
-        """Whether the worker lives and its channel belongs to the running event loop."""
-        if not self._channel.of_running_loop():
-            return False
-        if self._pidfd is None:
-            return True
         ended = select.poll()
-        ended.register(self._pidfd, select.POLLIN)
-        return not ended.poll(0)
-
-    def start(self, start: dict, memory: int | None):
-        """Give it its context: within `start`, or in the memory file `memory`."""
+        if self._pidfd is not None:
+            ended.register(self._pidfd, select.POLLIN)
+        if ended.poll(0):
+            raise WorkerDied("the Python process ended")
         self._channel.send(start, [] if memory is None else [memory])
         self._loaded = memory is None
+
+    def usable(self) -> bool:
+        return self._channel.of_running_loop()
 
     async def _load(self):
         """Wait until the worker holds its context, which it reads while the model is at its first reply."""
