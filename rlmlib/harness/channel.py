@@ -124,6 +124,12 @@ class Channel:
                 alarm.cancel()
         if not self._frames:
             raise WorkerDied(self._why)
+        return self.received()
+
+    def received(self) -> dict | None:
+        """The next frame that is there, or None. Raises WorkerDied on one that is malformed."""
+        if not self._frames:
+            return None
         try:
             message = json.loads(self._frames.popleft())
         except (ValueError, RecursionError):

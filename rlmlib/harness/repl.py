@@ -139,6 +139,7 @@ class ReplServer:
         with contextlib.suppress(InfrastructureError, ConfigError):  # an opening that needs a worker will tell
             while len(self._spares) < self._wanted and not self._closed:
                 self._spares.append(self._worker())
+                asyncio.get_running_loop().call_later(_PREPARE_AFTER_S, self._spares[-1].meet_early)
 
     def _fork(self) -> socket.socket:
         """A channel to a new worker; a server that was killed is started again."""
@@ -177,28 +178,43 @@ class Repl:
         self._channel = Channel(sock)
         self._pid: int | None = None
         self._pidfd: int | None = None  # names this very process, however soon its number is used again
+        self._lacking = list(ESSENTIAL)
         self._loaded = False
 
+    def meet(self, ready: dict):
+        """Take note of who the worker is and what it is held by, which it says before any model code runs."""
+        sender = self._channel.sender
+        if sender is not None and hasattr(os, "pidfd_open"):
+            self._pidfd = os.pidfd_open(sender)
+        self._lacking = [layer for layer in ESSENTIAL if layer not in ready["holds"]]
+        self._pid = sender or int(ready["pid"])
+
+    def meet_early(self):
+        """Do so now where the worker has come so far: it is then ready to begin."""
+        with contextlib.suppress(WorkerDied, OSError):
+            if self._pid is None and (ready := self._channel.received()) is not None:
+                self.meet(ready)
+
     async def begin(self, start: dict, memory: int | None):
-        """Give the worker its context, within `start` or in the memory file `memory`, once it is held by what it should be held by."""
-        ready = await self._channel.receive(_OPEN_TIMEOUT_S)
-        self._pid = self._channel.sender
-        if self._pid is not None and hasattr(os, "pidfd_open"):
-            self._pidfd = os.pidfd_open(self._pid)
-        self._pid = self._pid or int(ready["pid"])  # sent before any model code runs
-        lacking = [layer for layer in ESSENTIAL if layer not in ready["holds"]]
-        if self._strict and lacking:
+        """Give the worker its context: within `start`, or in the memory file `memory`."""
+        if self._pid is None:
+            self.meet(await self._channel.receive(_OPEN_TIMEOUT_S))
+        if self._strict and self._lacking:
             raise ConfigError(
-                f"this system has no {' and no '.join(lacking)} to confine model-written code with; use Linux 5.13 or newer, "
+                f"this system has no {' and no '.join(self._lacking)} to confine model-written code with; use Linux 5.13 or newer, "
                 "or set harness.isolation: process to run it with your own rights"
             )
-        ended = select.poll()
-        if self._pidfd is not None:
-            ended.register(self._pidfd, select.POLLIN)
-        if ended.poll(0):
+        if self._ended():
             raise WorkerDied("the Python process ended")
         self._channel.send(start, [] if memory is None else [memory])
         self._loaded = memory is None
+
+    def _ended(self) -> bool:
+        if self._pidfd is None:
+            return False
+        poll = select.poll()
+        poll.register(self._pidfd, select.POLLIN)
+        return bool(poll.poll(0))
 
     def usable(self) -> bool:
         return self._channel.of_running_loop()
