@@ -13,6 +13,10 @@ class ConfigError(RlmError):
     """A parameter is unknown, of the wrong type, or does not fit another one."""
 
 
+class DataError(RlmError):
+    """A source of data is missing, unreadable or not of its format. Names the file and the field."""
+
+
 class RunError(RlmError):
     """A run directory cannot be read, written, locked or resumed."""
 

@@ -1,0 +1,1 @@
+"""Benchmarks of the study, each with the score that its authors defined."""
