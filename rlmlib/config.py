@@ -1,31 +1,18 @@
 """Every knob of a run, typed, in one place. The descriptions are the manual.
 
-A params file is YAML. It may leave out what it does not change. An unknown key, a
-wrong type or a YAML 1.1 trap (`1e-5` is a string, `on` a boolean, `1:30` the number
-90, a key given twice) is refused with the key's full name before anything starts.
+A params file is YAML. It may leave out what it does not change. How it is read, and what is refused: params_file.py.
 """
 
-import copy
-import difflib
-import re
 from pathlib import Path
 from typing import Annotated, Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from .errors import ConfigError
-
-PositiveInt = Annotated[int, Field(ge=1)]
-PositiveFloat = Annotated[float, Field(gt=0)]
-Share = Annotated[float, Field(ge=0, le=1)]
+from . import params_file
+from .params_file import PositiveFloat, PositiveInt, Section, Share
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class Lora(_Section):
+class Lora(Section):
     """Low-rank adapter on the policy (PEFT)."""
 
     rank: PositiveInt = Field(16, description="rank of the adapter")
@@ -37,7 +24,7 @@ class Lora(_Section):
     )
 
 
-class Policy(_Section):
+class Policy(Section):
     """The root model: which weights, who trains them, who samples from them."""
 
     model: str = Field("tiny", description="'tiny' (shipped with the package) or a transformers model name or folder")
@@ -47,7 +34,7 @@ class Policy(_Section):
     lora: Lora = Lora()
 
 
-class Sampling(_Section):
+class Sampling(Section):
     """How the policy is sampled, in training and in evaluation alike."""
 
     temperature: PositiveFloat = Field(0.7, description="logits are divided by it; log-probs are taken after that")
@@ -55,7 +42,7 @@ class Sampling(_Section):
     max_sequence_tokens: PositiveInt = Field(1024, description="prompt and replies of one conversation")
 
 
-class Harness(_Section):
+class Harness(Section):
     """Limits of one rollout."""
 
     prompts: Literal["compact", "full"] = Field("compact", description="wording of the messages; compact suits tiny")
@@ -91,7 +78,7 @@ class Harness(_Section):
     sandbox_command: list[str] = Field([], description="command to run the REPL server under, such as a bwrap line")
 
 
-class ApiModel(_Section):
+class ApiModel(Section):
     """A model behind an API. Keys are read from the environment and never from here."""
 
     engine: Literal["gemini", "openai"] = Field(description="gemini: google-genai; openai: any OpenAI-compatible server (vLLM, llama.cpp)")
@@ -125,7 +112,7 @@ class Judge(ApiModel):
     families: list[str] = Field(["research", "coding"], description="families whose answers are judged")
 
 
-class Tasks(_Section):
+class Tasks(Section):
     """The training mixture and the lengths of its contexts."""
 
     aggregation: Share = Field(0.35, description="share of aggregation questions")
@@ -147,7 +134,7 @@ class Tasks(_Section):
         return self
 
 
-class Reward(_Section):
+class Reward(Section):
     """The study's reward; see rlmlib.scoring.reward for the formulas."""
 
     scope: Literal["all_rollouts", "correct_only"] = Field("all_rollouts", description="who pays for cost")
@@ -158,7 +145,7 @@ class Reward(_Section):
     cost_basis: Literal["total", "leaf"] = Field("total", description="tokens that count as cost: all model calls, or leaves only")
 
 
-class Training(_Section):
+class Training(Section):
     """One GRPO run."""
 
     steps: PositiveInt = Field(60, description="optimiser steps")
@@ -180,7 +167,7 @@ class Training(_Section):
     keep_last: PositiveInt = Field(2, description="checkpoints kept; the final one always is")
 
 
-class Evaluation(_Section):
+class Evaluation(Section):
     """What a checkpoint is measured on. Held-out: names and templates never seen in training."""
 
     heldout_examples: PositiveInt = Field(120, description="questions with unseen names and unseen templates: the headline")
@@ -190,7 +177,7 @@ class Evaluation(_Section):
     bootstrap: PositiveInt = Field(10_000, description="resamples of the examples for the 95 % intervals")
 
 
-class Params(_Section):
+class Params(Section):
     """A whole params file."""
 
     name: str = Field(description="name of the preset")
@@ -212,101 +199,11 @@ class Params(_Section):
         return self
 
 
-class _Loader(yaml.SafeLoader):
-    """SafeLoader that refuses a key given twice (PyYAML keeps the last one silently)."""
-
-
-def _mapping_without_duplicates(loader, node, deep=False):
-    seen = set()
-    for key_node, _ in node.value:
-        key = loader.construct_object(key_node, deep=True)
-        if key in seen:
-            raise ConfigError(f"line {key_node.start_mark.line + 1}: the key '{key}' is given twice; keep one")
-        seen.add(key)
-    return yaml.SafeLoader.construct_mapping(loader, node, deep=deep)
-
-
-def _sexagesimal(loader, node):
-    if ":" in node.value:
-        raise ConfigError(f"line {node.start_mark.line + 1}: {node.value} is base 60 to YAML 1.1; write the plain number or quote it")
-    kind = "int" if node.tag.endswith("int") else "float"
-    return getattr(yaml.SafeLoader, f"construct_yaml_{kind}")(loader, node)
-
-
-_Loader.add_constructor("tag:yaml.org,2002:map", lambda loader, node: _mapping_without_duplicates(loader, node, True))
-_Loader.add_constructor("tag:yaml.org,2002:int", _sexagesimal)
-_Loader.add_constructor("tag:yaml.org,2002:float", _sexagesimal)
-
-_NUMBER_STRING = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
-
-
-def _known_keys(location: tuple) -> list[str]:
-    model = Params
-    for part in location[:-1]:
-        annotation = model.model_fields[part].annotation if part in model.model_fields else None
-        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
-            return []
-        model = annotation
-    return list(model.model_fields)
-
-
-def _explain(error: dict) -> str:
-    location = error["loc"]
-    key = ".".join(str(part) for part in location) or "the file"
-    value = error.get("input")
-    if error["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(str(location[-1]), _known_keys(location), n=1)
-        return f"{key}: no such parameter" + (f"; did you mean '{near[0]}'?" if near else "")
-    if error["type"] == "missing":
-        return f"{key}: is required"
-    if isinstance(value, str) and _NUMBER_STRING.fullmatch(value):
-        return f"{key}: '{value}' is a string to YAML 1.1; write {float(value)!r} with a dot, such as 1.0e-5"
-    if isinstance(value, bool) and error["type"] != "bool_type":
-        return f"{key}: {value} came from a bare on/off/yes/no, which YAML 1.1 reads as a boolean; quote it ({error['msg'].lower()})"
-    shown = "" if isinstance(value, dict | list | BaseModel) else f", got {value!r}"
-    message = error["msg"].removeprefix("Value error, ")
-    return f"{key}: {message[0].lower() + message[1:]}{shown}"
-
-
 def validate(values: dict, source: str = "params") -> Params:
-    """Build Params from a nested dict. Raises ConfigError that names each bad key."""
-    if not isinstance(values, dict):
-        raise ConfigError(f"{source}: expected 'key: value' lines, found {type(values).__name__}")
-    try:
-        return Params.model_validate(values)
-    except ValidationError as error:
-        problems = " ".join("; ".join(_explain(e) for e in error.errors()).split())
-        raise ConfigError(f"{source}: {problems}") from None
+    """Params from a nested dict. Raises ConfigError that names each bad key."""
+    return params_file.validate(values, Params, source)
 
 
 def load(path: str | Path, overrides: dict | None = None) -> Params:
     """Read a params file; `overrides` maps dotted keys to values, e.g. {"training.lr": 1e-4}."""
-    path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror}); the presets are in params/") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: is not UTF-8 text; save it as UTF-8") from None
-    try:
-        values = yaml.load(text, Loader=_Loader)
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from None
-    except (yaml.YAMLError, TypeError, ValueError) as error:  # a list as a key, an impossible date
-        problem = " ".join(str(error).split())
-        raise ConfigError(f"{path}: is not valid YAML: {problem}") from None
-    return validate(override(values or {}, overrides or {}, str(path)), str(path))
-
-
-def override(values: dict, overrides: dict, source: str = "params") -> dict:
-    """A copy of a nested dict with dotted keys replaced."""
-    values = copy.deepcopy(values)
-    for dotted, value in overrides.items() if isinstance(values, dict) else ():
-        *sections, last = dotted.split(".")
-        target = values
-        for section in sections:
-            target = target.setdefault(section, {})
-            if not isinstance(target, dict):
-                raise ConfigError(f"{source}: {dotted}: '{section}' is a value, not a section")
-        target[last] = value
-    return values
+    return params_file.load(path, Params, overrides)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rlmlib import config
+from rlmlib import config, params_file
 from rlmlib.errors import ConfigError
 
 PRESETS = sorted((Path(__file__).parents[1] / "params").glob("*.yaml"))
@@ -279,7 +279,7 @@ def test_override_below_a_value_is_refused(refusal):
 
 def test_override_leaves_its_input_alone():
     values = {"training": {"steps": 3}}
-    config.override(values, {"training.steps": 4})
+    params_file.override(values, {"training.steps": 4})
     assert values == {"training": {"steps": 3}}
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rlmlib import config, runs
+from rlmlib import config, params_file, runs
 from rlmlib.errors import RunError
 from rlmlib.progress import Progress
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def params(**changes) -> config.Params:
-    return config.validate(config.override({"name": "x"}, changes))
+    return config.validate(params_file.override({"name": "x"}, changes))
 
 
 def full(*_, **__):
