@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from . import params_file
-from .params_file import PositiveFloat, PositiveInt, Section, Share
+from .params_file import PositiveFloat, PositiveInt, Section, Seed, Share
 
 
 class Lora(Section):
@@ -181,7 +181,7 @@ class Params(Section):
     """A whole params file."""
 
     name: str = Field(description="name of the preset")
-    seed: Annotated[int, Field(ge=0)] = Field(42, description="seed of everything random")
+    seed: Seed = Field(42, description="seed of everything random")
     policy: Policy = Policy()
     sampling: Sampling = Sampling()
     harness: Harness = Harness()

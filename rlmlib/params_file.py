@@ -1,7 +1,7 @@
 """Reading a params file into a typed model, strictly.
 
-An unknown key, a wrong type or a YAML 1.1 trap (`1e-5` is a string, `on` a boolean, `1:30` the number 90, a key given
-twice) is refused with the key's full name before anything starts.
+An unknown key, a wrong type or a YAML 1.1 trap (`1e-5` is a string, `on` a boolean, `1:30` the number 90, `010` the
+number 8, a key given twice) is refused with the key's full name before anything starts.
 """
 
 import copy
@@ -18,13 +18,14 @@ from .errors import ConfigError
 PositiveInt = Annotated[int, Field(ge=1)]
 PositiveFloat = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
+Seed = Annotated[int, Field(ge=0, lt=2**32)]  # what every library takes
 Model = TypeVar("Model", bound=BaseModel)
 
 
 class Section(BaseModel):
     """Part of a params file. The descriptions of its fields are the manual."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
 class _Loader(yaml.SafeLoader):
@@ -34,6 +35,8 @@ class _Loader(yaml.SafeLoader):
 def _mapping_without_duplicates(loader, node, deep=False):
     seen = set()
     for key_node, _ in node.value:
+        if key_node.tag == "tag:yaml.org,2002:merge":
+            continue
         key = loader.construct_object(key_node, deep=True)
         if key in seen:
             raise ConfigError(f"line {key_node.start_mark.line + 1}: the key '{key}' is given twice; keep one")
@@ -41,16 +44,22 @@ def _mapping_without_duplicates(loader, node, deep=False):
     return yaml.SafeLoader.construct_mapping(loader, node, deep=deep)
 
 
-def _sexagesimal(loader, node):
+_OCTAL = re.compile(r"[-+]?0[0-9_]+")
+
+
+def _number(loader, node):
+    line = f"line {node.start_mark.line + 1}: {node.value}"
     if ":" in node.value:
-        raise ConfigError(f"line {node.start_mark.line + 1}: {node.value} is base 60 to YAML 1.1; write the plain number or quote it")
+        raise ConfigError(f"{line} is base 60 to YAML 1.1; write the plain number or quote it")
+    if _OCTAL.fullmatch(node.value):
+        raise ConfigError(f"{line} is base 8 to YAML 1.1; write it without the leading 0 or quote it")
     kind = "int" if node.tag.endswith("int") else "float"
     return getattr(yaml.SafeLoader, f"construct_yaml_{kind}")(loader, node)
 
 
 _Loader.add_constructor("tag:yaml.org,2002:map", lambda loader, node: _mapping_without_duplicates(loader, node, True))
-_Loader.add_constructor("tag:yaml.org,2002:int", _sexagesimal)
-_Loader.add_constructor("tag:yaml.org,2002:float", _sexagesimal)
+_Loader.add_constructor("tag:yaml.org,2002:int", _number)
+_Loader.add_constructor("tag:yaml.org,2002:float", _number)
 
 _NUMBER_STRING = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 
@@ -106,6 +115,8 @@ def load(path: str | Path, model: type[Model], overrides: dict | None = None) ->
         values = yaml.load(text, Loader=_Loader)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: is nested too deeply; a params file has sections and values") from None
     except (yaml.YAMLError, TypeError, ValueError) as error:  # a list as a key, an impossible date
         problem = " ".join(str(error).split())
         raise ConfigError(f"{path}: is not valid YAML: {problem}") from None

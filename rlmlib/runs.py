@@ -169,10 +169,12 @@ class RunDir:
 
 
 def _read_json(path: Path) -> dict:
+    """The object in a file; {} where there is none that can be read."""
     try:
-        return json.loads(path.read_text())
+        found = json.loads(path.read_text())
     except (OSError, ValueError):
         return {}
+    return found if isinstance(found, dict) else {}
 
 
 def open_run(path: str | Path, params: config.Params, fresh: bool = False) -> RunDir:
@@ -201,7 +203,7 @@ def open_run(path: str | Path, params: config.Params, fresh: bool = False) -> Ru
 def _clear(run: RunDir):
     """Delete a run directory, but nothing that does not look like one."""
     with writing(run.path):
-        empty = not any(run.path.iterdir())
+        empty = all(entry.match(".*.tmp") for entry in run.path.iterdir())  # a write that was killed leaves one
     if not empty and not (run / "params.json").exists():
         raise RunError(f"{run.path}: is not empty and holds no run; nothing was deleted, choose another folder")
     with run.lock(), writing(run.path):

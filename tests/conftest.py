@@ -23,8 +23,9 @@ class Rebuild:
         params = folder / "params.yaml"
         params.write_text((ROOT / "params/tiny.yaml").read_text() + "policy:\n  threads: 1\n")
         command = [sys.executable, "-u", SCRIPT, "--params", str(params), "--out", str(self.weights)]
+        environment = os.environ | {"OMP_WAIT_POLICY": "passive"}  # threads that spin for one another are slow where a core is taken
         with open(self.log, "w") as log:
-            self.process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, preexec_fn=self._prepare)
+            self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log, preexec_fn=self._prepare)
 
     @staticmethod
     def _prepare():

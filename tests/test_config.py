@@ -299,3 +299,29 @@ def test_every_parameter_has_a_description():
                 yield prefix + name
 
     assert list(bare(config.Params)) == []
+
+
+@pytest.mark.parametrize("value", ["010", "-0777", "0_1"])
+def test_octal_number_is_refused(refusal, value):
+    assert "base 8" in refusal(f"name: x\nseed: {value}\n")
+
+
+@pytest.mark.parametrize("text", ["harness:\n  block_timeout_s: .inf", "training:\n  lr: .nan"])
+def test_numbers_that_are_none_are_refused(refusal, text):
+    assert "finite number" in refusal(f"name: x\n{text}\n")
+
+
+def test_a_seed_that_no_library_takes_is_refused(refusal):
+    assert "seed" in refusal("name: x\nseed: 99999999999999999999\n")
+
+
+def test_deep_nesting_is_one_line(refusal):
+    assert "nested too deeply" in refusal("name: " + "[" * 3000)
+
+
+def test_a_merge_key_works_as_in_yaml(tmp_path):
+    path = tmp_path / "p.yaml"
+    path.write_text("name: x\ntasks: &t\n  pool: 7\n  max_chars: 9000\nreward: {beta_max: 0.1}\n")
+    assert config.load(path).tasks.pool == 7
+    path.write_text("name: x\ntasks:\n  <<: {pool: 7}\n  max_chars: 9000\n")
+    assert config.load(path).tasks.pool == 7

@@ -55,3 +55,13 @@ def test_importing_rlmlib_loads_nothing_heavy():
     code = f"import sys, rlmlib.config, rlmlib.harness.rollout; print([m for m in {heavy} if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=ROOT)
     assert out.stdout.strip() == "[]"
+
+
+def test_a_venv_of_another_python_is_noticed(monkeypatch, tmp_path):
+    monkeypatch.setattr(install, "VENV", tmp_path)
+    assert not install.made_by_this_python()
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/python").symlink_to(sys.executable)
+    assert install.made_by_this_python()
+    monkeypatch.setattr(install.sys, "version", "3.12.0 (another)")
+    assert not install.made_by_this_python()

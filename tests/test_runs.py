@@ -343,3 +343,14 @@ def test_progress_is_shown_as_a_line(tmp_path):
     shown = []
     Progress(tmp_path / "p.json", "train", 10, show=shown.append).update(3, "note")
     assert shown[0] == "train 0/10" and shown[1].startswith("train 3/10, ") and shown[1].endswith(" left note")
+
+
+def test_params_that_are_no_object_are_one_line(tmp_path):
+    (tmp_path / "params.json").write_text("[1]")
+    with pytest.raises(RunError, match="cannot be read"):
+        runs.open_run(tmp_path, params())
+
+
+def test_a_folder_that_holds_only_a_killed_write_can_be_started_over(tmp_path):
+    (tmp_path / ".params.json.123.tmp").write_text("{")
+    assert runs.open_run(tmp_path, params(), fresh=True).path == tmp_path

@@ -66,15 +66,25 @@ def installers(python: str, profile: str) -> list[list[str]]:
     return commands
 
 
+def made_by_this_python() -> bool:
+    """Whether .venv is there, runs, and is of this version of Python."""
+    try:
+        command = [VENV / "bin" / "python", "-c", "import sys; print(sys.version)"]
+        asked = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return asked.stdout.strip() == sys.version
+
+
 def install(profile: str) -> None:
     requirements = pins((ROOT / "environment.yml").read_text(), profile)
-    wanted = hashlib.sha256("\n".join([profile, sys.version, *requirements]).encode()).hexdigest()
+    wanted = hashlib.sha256("\n".join([profile, sys.version, str(ROOT), *requirements]).encode()).hexdigest()
     if STAMP.exists() and STAMP.read_text() == wanted:
         return
     if sys.version_info[:2] not in SUPPORTED:
         sys.exit(f"error: Python 3.11 or 3.12 is needed, this is {sys.version.split()[0]}; try make PYTHON=python3.11")
     print(f"installing {len(requirements)} packages and what they need into {VENV.name} ({profile} set)", flush=True)
-    if not (VENV / "bin" / "python").exists():
+    if not made_by_this_python():
         venv.create(VENV, with_pip=True, clear=VENV.exists())
     python = str(VENV / "bin" / "python")
     if not any(run([*command, *requirements]) for command in installers(python, profile)):
