@@ -19,7 +19,7 @@ from .notebook import ROOT
 from .runs import RunDir, write_json
 
 START_TIMEOUT_S = 300
-EXPECTED = {"RlmError", "ConfigError", "RunError", "CheckpointError", "TrainingError", "InfrastructureError"}
+EXPECTED = {"RlmError", "ConfigError", "RunError", "CheckpointError", "TrainingError", "InfrastructureError", "DataError"}
 
 
 def execute(notebook: Path, output: Path, parameters: dict):

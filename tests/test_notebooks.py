@@ -68,9 +68,12 @@ def test_code_cells_are_short_and_define_nothing(path):
     assert not any(re.search(r"^(def|class) ", cell, re.MULTILINE) for cell in cells)
 
 
-@pytest.mark.parametrize("name", ["00_quickstart", "30_reward"])
+SMALL = {"00_quickstart": {"rollouts": 2}, "20_tasks": {"number": 12, "played": 16}, "30_reward": {}}
+
+
+@pytest.mark.parametrize("name", SMALL)
 def test_runs_alone(name, tmp_path):
-    parameters = {"rollouts": 2} if name == "00_quickstart" else {}
+    parameters = SMALL[name]
     execute(ROOT / f"notebooks/{name}.ipynb", tmp_path / "out.ipynb", parameters)
     executed = nbformat.read(tmp_path / "out.ipynb", 4)
     assert all(cell.execution_count for cell in executed.cells if cell.cell_type == "code")

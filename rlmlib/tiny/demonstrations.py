@@ -10,6 +10,7 @@ from ..config import Params
 from ..harness.rollout import RolloutRunner, server_of
 from ..harness.trajectory import Rollout
 from ..models.lexical_leaf import LexicalLeaf
+from ..scoring.static import is_correct
 from ..tasks.mixture import example
 from .scripts import ScriptedSession, draw, key_of
 
@@ -57,3 +58,22 @@ async def _play(params, indices, seed) -> list[Demonstration]:
                 return Demonstration(session.strategy, session.conversation, copied, task.task, task.answer, rollout)
 
         return await asyncio.gather(*(one(i) for i in indices))
+
+
+def by_strategy(demonstrations: list[Demonstration]):
+    """DataFrame: strategy, rollouts, right, missing (shares), leaf_tokens and turns (means); the good ones first."""
+    import pandas as pd
+
+    frame = pd.DataFrame(
+        {
+            "strategy": d.strategy,
+            "right": is_correct(d.rollout.answer, [d.gold]),
+            "missing": d.rollout.missing,
+            "leaf_tokens": d.rollout.usage.leaf,
+            "turns": len(d.rollout.turns),
+        }
+        for d in demonstrations
+    )
+    found = frame.groupby("strategy").mean()
+    found.insert(0, "rollouts", frame.groupby("strategy").size())
+    return found.sort_values(["right", "leaf_tokens"], ascending=[False, True]).round(2)
