@@ -11,27 +11,26 @@ from .drawing import Mark, Panel
 if TYPE_CHECKING:
     import pandas as pd
 
-BINS = 24
-FAMILY_STYLES = {"aggregation": "base", "coding": "trained", "research": "third"}
+BINS = 16
 SCORES = ["benchmark", "length", "n", "score", "low", "high"]
 
 
 def context_lengths(frame: "pd.DataFrame") -> Chart:
-    """frame: family, tokens; one row an example. A histogram a family over the same logarithmic bins, as outlines."""
+    """frame: family, tokens; one row an example. A histogram a family over the same logarithmic bins."""
     import pandas as pd
 
     low, high = frame["tokens"].min(), frame["tokens"].max()
     edges = np.geomspace(max(1, low * 0.999), max(high * 1.001, low + 2), BINS + 1)
-    parts, marks = [], []
+    parts, panels = [], []
     for family, part in frame.groupby("family"):
         found, _ = np.histogram(part["tokens"], edges)
         parts.append(pd.DataFrame({"family": family, "from_tokens": edges[:-1].round(), "examples": found}))
-        marks.append(Mark("step", edges, [*found, found[-1]], FAMILY_STYLES.get(family, "plain"), family))
+        outline = Mark("step", [edges[0], *edges], [0, *found, 0], "trained")
+        panels.append(Panel(family, "Qwen tokens (log)", "examples", [outline], log_x=True))
     median = frame["tokens"].median()
-    panel = Panel("", "Qwen tokens of the context (log)", "examples", marks, log_x=True)
     title = f"Half of the contexts are longer than {count(median)} tokens; the longest has {count(high)}"
-    reading = f"{len(frame):,} examples in {BINS} bins of equal ratio; the outline of a family is higher where more of its contexts lie."
-    return Chart("context_lengths", title, reading, pd.concat(parts, ignore_index=True), [panel])
+    reading = f"Lengths of {len(frame):,} contexts, a panel a family, in {BINS} bins of equal ratio."
+    return Chart("context_lengths", title, reading, pd.concat(parts, ignore_index=True), panels)
 
 
 def score_by_length(summary: Sequence[dict]) -> Chart | None:

@@ -40,6 +40,9 @@ class Family(Protocol):
     def recipes(self, split: RecipeSplit, targets: Sequence[int], seed: int) -> Iterator[Recipe]:
         """One recipe a target, in order, its context as near to that many tokens as whole parts allow."""
 
+    def available(self, split: RecipeSplit) -> int:
+        """Tokens that the sources of a split hold: no context can be much longer."""
+
     def context(self, recipe: Recipe) -> str:
         """The text of a recipe's context. Raises DataError where the sources no longer give it."""
 

@@ -24,9 +24,14 @@ def read_recipes(folder: Path) -> list[Recipe]:
     if not path.exists():
         raise DataError(f"{path}: is not there; `make dataset` builds it")
     try:
-        return [Recipe(**{**row, "acceptable": tuple(row["acceptable"])}) for row in read_jsonl(path)]
+        return [recipe_of(row) for row in read_jsonl(path)]
     except (TypeError, KeyError, json.JSONDecodeError) as error:
         raise DataError(f"{path}: is not a recipes file ({error}); build it again with `make dataset FRESH=1`") from None
+
+
+def recipe_of(row: dict) -> Recipe:
+    """A recipe from its row of JSON."""
+    return Recipe(**{**row, "acceptable": tuple(row["acceptable"])})
 
 
 class ContextStore:
