@@ -4,7 +4,7 @@ PARAMS ?= params/tiny.yaml
 OUT ?= outputs/demo
 VENV := .venv/bin
 
-.PHONY: help install demo test chaos peer-tests lab cold-start lint clean bench-harness
+.PHONY: help install demo test chaos peer-tests lab cold-start dataset dataset-check lint clean bench-harness
 
 help:  ## these lines
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -18,7 +18,7 @@ demo: install  ## base evaluation, RL, evaluation, report; resumes; FRESH=1 star
 test: install  ## the whole test suite
 	@$(VENV)/python -m pytest tests
 
-chaos: install  ## 138 hostile blocks, and 1,000 rollouts with faults in one of ten of everything
+chaos: install  ## 166 hostile blocks, and 1,000 rollouts with faults in one of ten of everything
 	@CHAOS_ROLLOUTS=1000 $(VENV)/python -m pytest tests/test_chaos.py
 
 peer-tests: install  ## the tests of rlms that any such REPL should pass, against this one (fetches its source)
@@ -29,6 +29,12 @@ lab: install  ## JupyterLab on the notebooks (LAB="--allow-root --no-browser" pa
 
 cold-start: install  ## rebuild the tiny policy's weights from nothing (OUT=folder to keep the shipped ones)
 	@$(VENV)/python -m rlmlib.tiny.cold_start $(if $(filter file,$(origin OUT)),,--out $(OUT))
+
+dataset: install  ## recipes of the study-sized data set from the public files in DATA=folder; resumes; FRESH=1 starts over
+	@$(VENV)/python -m rlmlib.tasks.study.build $(if $(DATA),--data $(DATA)) $(if $(FRESH),--fresh)
+
+dataset-check: install  ## a built data set against independent readings of its contexts (DATA=folder)
+	@$(VENV)/python tests/check_dataset.py $(if $(DATA),--data $(DATA))
 
 lint: install  ## ruff over code, tests and notebooks
 	@$(VENV)/ruff check . && $(VENV)/ruff format --check .

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import threading
 from collections.abc import Coroutine
 
@@ -17,9 +18,16 @@ class BackgroundLoop:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         self._thread.start()
+        self._name, self._process, self._closed = name, os.getpid(), False
 
     def run(self, work: Coroutine, timeout_s: float, what: str):
-        """The coroutine's result. Raises InfrastructureError on a hang; an interrupt cancels the work."""
+        """The coroutine's result. An interrupt cancels the work.
+
+        Raises InfrastructureError on a hang, after `close`, and in a process forked from the one that opened it.
+        """
+        if why := self._unusable():
+            work.close()
+            raise InfrastructureError(f"{self._name}: {why}")
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result(timeout=timeout_s)
@@ -32,8 +40,19 @@ class BackgroundLoop:
             future.cancel()
             raise
 
+    def _unusable(self) -> str | None:
+        if os.getpid() != self._process:
+            return "was opened before os.fork, and a forked process has no threads; open a new one in it"
+        return "is closed; open a new one" if self._closed else None
+
     def close(self):
-        """End the loop. What is still under way is cancelled, and gets a moment to clean up."""
+        """End the loop. What is still under way is cancelled, and gets a moment to clean up. May be called again."""
+        if self._unusable():
+            return
+        self._closed = True
+        if threading.current_thread() is self._thread:  # closed by the garbage collector, which runs in any thread
+            self._loop.call_soon(self._loop.stop)
+            return
         with contextlib.suppress(TimeoutError):
             asyncio.run_coroutine_threadsafe(_cancel_the_rest(), self._loop).result(timeout=STOP_S)
         self._loop.call_soon_threadsafe(self._loop.stop)

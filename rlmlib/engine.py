@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from .background import BackgroundLoop
 from .config import Params
-from .errors import ConfigError
-from .harness.export import to_dict
-from .harness.rollout import RolloutRunner, server_of
+from .errors import ConfigError, RunError
+from .harness.export import cut, to_dict
+from .harness.rollout import RolloutRunner, failure_text, server_of
 from .harness.trajectory import Rollout
 from .harness.workers import WorkerPool
 from .models import choose
-from .scoring.judge import Judge
+from .scoring.judge import ANSWER_CHARS, Judge, scorable
 from .scoring.static import is_correct
 from .tasks.base import Example
 
@@ -95,7 +95,10 @@ class Engine:
         self.sampler.weights = policy.dense_weights()
 
     def run(self, jobs: Sequence[Job]) -> list[Attempt]:
-        """All jobs at once; attempts in the order of the jobs. Raises InfrastructureError on a hang."""
+        """All jobs at once; attempts in the order of the jobs. What fails in one is the error of its rollout.
+
+        Raises InfrastructureError on a hang; ConfigError and RunError, which no other rollout would escape.
+        """
         return self._background.run(self._run(jobs), BATCH_TIMEOUT_S, f"a batch of {len(jobs)} rollouts")
 
     async def _run(self, jobs):
@@ -106,12 +109,22 @@ class Engine:
         turn_tokens = self.params.sampling.max_turn_tokens
 
         async def one(job: Job, session) -> Attempt:
-            def attempt(number: int):
-                again = self.sampler.session(*job.key, RETRY_STREAM, number) if number else session
-                return runner.run(job.example.question, job.example.context, again, turn_tokens)
+            async def attempt(number: int) -> Rollout:
+                own = self.sampler.session(*job.key, RETRY_STREAM, number) if number else session
+                try:
+                    return await runner.run(job.example.question, job.example.context, own, turn_tokens)
+                finally:
+                    own.close()
 
-            rollout = await pool.run(attempt)
-            return Attempt(job.example, job.index, rollout, await self._score(job.example, rollout))
+            rollout, correct = Rollout(), False
+            try:
+                rollout = await pool.run(attempt)
+                correct = await self._score(job.example, rollout)
+            except (ConfigError, RunError):
+                raise
+            except Exception as error:  # noqa: BLE001 - one rollout never costs the others of its batch
+                rollout.error = failure_text(error)
+            return Attempt(job.example, job.index, rollout, correct)
 
         async with self.judge or contextlib.nullcontext():
             try:
@@ -122,11 +135,16 @@ class Engine:
                         session.close()
 
     async def _score(self, example: Example, rollout: Rollout) -> bool:
-        """Whether the answer is right. A judge that cannot say makes the rollout an infrastructure failure, never a wrong one."""
+        """Whether the answer is right. A judge that cannot say makes the rollout an infrastructure failure, never a wrong one.
+
+        An answer of more than ANSWER_CHARS is cut first, in the record too.
+        """
         if rollout.error is not None:
             return False
+        if rollout.answer is not None:
+            rollout.answer = cut(rollout.answer, ANSWER_CHARS)
         if self.judge is None or example.family not in self.params.judge.families:
-            return is_correct(rollout.answer, example.golds)
+            return is_correct(scorable(rollout.answer or ""), example.golds)
         verdict = await self.judge.verdict(example.question, example.golds, rollout.answer)
         if verdict.correct is None:
             rollout.error = f"the judge could not say: {verdict.reason}"

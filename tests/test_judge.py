@@ -1,6 +1,7 @@
 """The judge: who decides, what a failure of the judge model is worth, what is counted, what is remembered."""
 
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -183,3 +184,39 @@ def test_a_cache_that_cannot_be_written_stops_the_run(tmp_path):
     (tmp_path / "folder").write_text("a file where the folder should be")
     with pytest.raises(RunError, match="folder"):
         judged(says(RIGHT), cache=cache)
+
+
+# --- what a candidate can do to its judge
+
+
+def blocked_by(word: str):
+    """A model whose provider refuses every prompt with this word."""
+    blocked = ModelError("blocked", "the prompt was\nblocked (SAFETY)", 1, 30)
+    return ScriptedModel(lambda text, number: blocked if word in text else WRONG)
+
+
+def test_a_candidate_that_the_provider_blocks_is_wrong():
+    verdict = judged(blocked_by("violent"), "a violent answer")
+    assert (verdict.correct, verdict.source) == (False, "judge")
+    assert verdict.reason == "judge scripted: blocked by the answer: the prompt was blocked (SAFETY)"
+    assert verdict.tokens.total == 30 + 105
+
+
+def test_a_question_that_the_provider_blocks_is_unknown():
+    assert judged(blocked_by(QUESTION), "any answer").correct is None
+
+
+def test_a_judge_that_fails_after_a_block_is_unknown():
+    lines = [ModelError("blocked", "blocked"), ModelError("unavailable", "503")]
+    assert judged(says(*lines)).correct is None
+
+
+@pytest.mark.parametrize("candidate", ["a" + "\u0315" * 50_000 + "\u0300" * 50_000, "\u0f73" * 100_000, "x" * 10_000_000])
+def test_no_candidate_holds_up_the_event_loop(candidate):
+    began = time.process_time()
+    assert judged(says(WRONG), candidate).correct is False
+    assert time.process_time() - began < 1
+
+
+def test_marks_that_a_writing_puts_on_a_letter_are_compared():
+    assert judged(says(WRONG), "Caf" + "e\u0301", golds=["Caf\u00e9"]) == Verdict(True, "static")

@@ -1,6 +1,7 @@
 """What a reply means: blocks and final answers. The cases carry a `decision` where sources disagree."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -103,3 +104,28 @@ def test_both_ends_are_shown_of_what_is_cut(limit):
 @given(st.integers(1, 100), st.integers(101, 10**12))
 def test_the_count_is_of_the_true_length_where_the_middle_is_lost_already(limit, total):
     assert f"[{total - limit} left out]" in cut_output("y" * 100, limit, total)
+
+
+LONG = {
+    "finals without an end": ("FINAL(\n", ""),
+    "finals within finals": ("FINAL(\n", ")"),
+    "names without an end": ("FINAL_VAR(\n", ""),
+    "names within names": ("FINAL_VAR(\n", ")"),
+    "finals": ("FINAL(x)\n", ""),
+    "no names": ("FINAL_VAR(x y)\n", ""),
+    "on one line": ("FINAL(", ""),
+    "empty ones": ("FINAL()\n", ""),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_a_reply_of_many_marks_is_read_in_linear_time(name):
+    before, after = LONG[name]
+    reply, began = before * 100_000 + after * 100_000, time.process_time()
+    parse_reply(reply)
+    assert time.process_time() - began < 1
+
+
+def test_a_quoted_answer_nested_too_deeply_is_kept_as_it_is():
+    inner = "'a'" + "+'a'" * 100_000
+    assert parse_reply(f"FINAL({inner})").final == inner

@@ -1,5 +1,6 @@
 """RLM: one question over one context, with a scripted chat model, and with the small policy of the package."""
 
+import os
 import subprocess
 import sys
 
@@ -7,7 +8,8 @@ import pytest
 from test_harness import EchoLeaf, block
 
 from rlmlib import RLM
-from rlmlib.errors import ConfigError
+from rlmlib.config import Harness
+from rlmlib.errors import ConfigError, InfrastructureError
 from rlmlib.models.base import Reply
 from rlmlib.models.choose import parse
 from rlmlib.notebook import ROOT
@@ -91,3 +93,102 @@ def test_importing_the_name_loads_nothing_heavy():
     code = f"import sys\nfrom rlmlib import RLM\nprint([m for m in {heavy} if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=ROOT)
     assert out.stdout.strip() == "[]", out.stderr
+
+
+# --- its life
+
+
+@pytest.fixture
+def closed_sessions(monkeypatch):
+    """How many sessions were closed so far."""
+    from rlmlib.models.sessions import ChatSession
+
+    closed = []
+    monkeypatch.setattr(ChatSession, "close", lambda self: closed.append(self))
+    return closed
+
+
+@pytest.mark.parametrize("context", [None, b"bytes", 5])
+def test_a_context_that_is_none_is_refused_and_the_next_question_is_answered(context):
+    with RLM(root="tiny", leaf="lexical") as rlm:
+        with pytest.raises(ConfigError, match="a context is a str, list or dict"):
+            rlm.ask("q", context)
+        assert rlm.ask("Find out the trade of Ada Berg.", "Ada Berg was a potter.", timeout_s=20).error is None
+
+
+def test_a_context_that_no_worker_can_have_leaves_no_session_open():
+    with RLM(root="tiny", leaf="lexical") as rlm:
+        with pytest.raises(ConfigError, match="context: holds"):
+            rlm.ask("q", [ChatDouble()])
+        assert rlm.ask("Find out the trade of Ada Berg.", "Ada Berg was a potter.", timeout_s=20).error is None
+
+
+def test_session_is_closed_after_a_question(closed_sessions):
+    with RLM(ChatDouble("FINAL(1)"), EchoLeaf()) as rlm:
+        rlm.ask("q", "c")
+    assert closed_sessions
+
+
+def test_closed_twice_and_asked_afterwards():
+    rlm = RLM(ChatDouble("FINAL(1)"), EchoLeaf())
+    rlm.close()
+    rlm.close()
+    with pytest.raises(InfrastructureError, match="is closed; open a new one"):
+        rlm.ask("q", "c")
+
+
+def test_slow_code_is_the_rollouts_own_end_and_not_tried_again():
+    root = ChatDouble("\n".join([block("import time", "time.sleep(0.4)")] * 20))
+    with RLM(root, EchoLeaf(), Harness(block_timeout_s=1.0)) as rlm:
+        rollout = rlm.ask("q", "c", timeout_s=4)
+    assert (rollout.stop, rollout.error, rollout.failures) == ("timeout", None, [])
+
+
+SCRIPT = """
+import glob, os, sys, tempfile, threading, time
+sys.path[:0] = {paths}
+from test_harness import EchoLeaf
+from test_rlm import ChatDouble
+from rlmlib import RLM
+def left():
+    return len(glob.glob(tempfile.gettempdir() + "/rlm-repl-*")), sum("RLM" in t.name for t in threading.enumerate())
+"""
+
+
+def script(tmp_path, code: str) -> str:
+    """What a script prints, and what it leaves in its own folder for temporary files."""
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    source = SCRIPT.format(paths=[str(ROOT), str(ROOT / "tests")]) + code
+    out = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=60, env=environment)
+    assert out.returncode == 0, out.stderr
+    return f"{out.stdout.strip()} {[path.name for path in tmp_path.glob('rlm-repl-*')]}"
+
+
+def test_one_that_nothing_refers_to_any_more_is_closed(tmp_path):
+    assert script(tmp_path, "r = RLM(ChatDouble('FINAL(1)'), EchoLeaf())\nr.ask('q', 'c')\nprint(left())\ndel r\nprint(left())") == (
+        "(1, 1)\n(0, 0) []"
+    )
+
+
+def test_script_that_never_closes_it_leaves_nothing_behind(tmp_path):
+    assert script(tmp_path, "r = RLM(ChatDouble('FINAL(1)'), EchoLeaf())\nprint(r.ask('q', 'c').answer)") == "1 []"
+
+
+FORK = """
+r = RLM(ChatDouble("FINAL(1)", "FINAL(2)"), EchoLeaf())
+pid = os.fork()
+if pid == 0:
+    try:
+        r.ask("q", "c")
+    except Exception as error:
+        print(error, flush=True)
+    r.close()
+    sys.exit(0)
+os.waitpid(pid, 0)
+print(r.ask("q", "c").answer)
+"""
+
+
+def test_a_forked_process_is_told_so_and_does_no_harm_to_its_parent(tmp_path):
+    shown = script(tmp_path, FORK)
+    assert "was opened before os.fork" in shown and shown.endswith("\n1 []")

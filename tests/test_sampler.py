@@ -375,3 +375,68 @@ def test_tokens_are_drawn_with_their_probability(model):
 
 def _one_row(weights, ids):
     return torch.tensor([ids]), torch.arange(len(ids))[None], weights.new_cache(1, len(ids)), len(ids)
+
+
+def cut_off(sampler, seconds=0.02):
+    """A session whose reply was cancelled while it waited for another; that other one."""
+
+    async def run():
+        first, second = sampler.session(0), sampler.session(1)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(first.reply(say("5 6"), 4), seconds)
+        return first, second
+
+    return run()
+
+
+def test_reply_that_was_cut_off_leaves_the_conversation_as_it_was(model):
+    async def run():
+        first, second = await cut_off(sampler_of(model))
+        assert first.sequence.ids == [] == first.sequence.logprobs
+        replies = await asyncio.wait_for(asyncio.gather(first.reply(say("7"), 4), second.reply(say("8"), 4)), 10)
+        assert first.sequence.ids[:2] == [7, NumberChat.opening]
+        return replies, first
+
+    replies, first = asyncio.run(run())
+    assert all(reply.completion_tokens for reply in replies)
+    assert sampled_logprobs(first.sequence) == pytest.approx(true_logprobs(model, first.sequence), abs=1e-4)
+
+
+def test_reply_that_was_sampled_but_not_taken_is_forgotten(model):
+    async def run():
+        sampler = sampler_of(model)
+        first, second = sampler.session(0), sampler.session(1)
+        await asyncio.gather(first.reply(say("5"), 4), second.reply(say("6"), 4))
+        said = list(first.sequence.ids)
+        task = asyncio.ensure_future(first.reply(say("7"), 4))
+        await asyncio.sleep(0)
+        await second.reply(say("8"), 4)  # samples for both
+        sampled = first.cached
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert sampled > len(said) == first.cached and first.sequence.ids == said
+        await asyncio.gather(first.reply(say("9"), 4), second.reply(say("10"), 4))
+        return first
+
+    session = asyncio.run(run())
+    assert sampled_logprobs(session.sequence) == pytest.approx(true_logprobs(model, session.sequence), abs=1e-4)
+
+
+def test_reply_cancelled_in_the_same_step_as_another_asks_costs_the_others_nothing(model):
+    async def run():
+        sampler = sampler_of(model)
+        sessions = [sampler.session(i) for i in range(3)]
+
+        async def ask(session):
+            try:
+                return await session.reply(say("5 6"), 4)
+            finally:
+                session.close()
+
+        first, third = asyncio.ensure_future(ask(sessions[0])), asyncio.ensure_future(ask(sessions[2]))
+        await asyncio.sleep(0.01)
+        first.cancel()
+        return await asyncio.wait_for(asyncio.gather(ask(sessions[1]), third), 10)
+
+    assert all(reply.completion_tokens for reply in asyncio.run(run()))

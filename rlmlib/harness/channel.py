@@ -1,6 +1,7 @@
 """The host's end of a worker's socket: frames of 4 bytes of length, then JSON.
 
 Trust: what comes in is data. A frame that is malformed, too large or out of turn ends the channel, never the host.
+A frame may be large by its texts only, as a list of lists takes 20 times its bytes when it is parsed.
 """
 
 import asyncio
@@ -12,7 +13,9 @@ import time
 from collections import deque
 from collections.abc import Sequence
 
-_MAX_FRAME = 32 * 1024 * 1024
+from .repl_child import MAX_FRAME
+
+_MAX_STRUCTURE = 64 * 1024  # quotes, and bytes outside of texts
 _READ_BYTES = 64 * 1024  # more makes malloc map and unmap pages for every frame
 _BRIEFLY_S = 300e-6  # a small block takes 100 to 200 microseconds
 _MAX_UNREAD = 4  # frames that nobody waits for
@@ -51,8 +54,8 @@ class Channel:
         self._buffer += data
         while len(self._buffer) >= 4:
             (size,) = struct.unpack_from(">I", self._buffer)
-            if size > _MAX_FRAME:
-                return self._fail("a frame over 32 MB")
+            if size > MAX_FRAME:
+                return self._fail(f"a frame over {MAX_FRAME >> 20} MB")
             if len(self._buffer) < 4 + size:
                 break
             self._frames.append(bytes(self._buffer[4 : 4 + size]))
@@ -130,8 +133,11 @@ class Channel:
         """The next frame that is there, or None. Raises WorkerDied on one that is malformed."""
         if not self._frames:
             return None
+        frame = self._frames.popleft()
+        if len(frame) > _MAX_STRUCTURE and not _is_mostly_text(frame):
+            raise WorkerDied("a malformed frame")
         try:
-            message = json.loads(self._frames.popleft())
+            message = json.loads(str(frame, "ascii"))
         except (ValueError, RecursionError):
             raise WorkerDied("a malformed frame") from None
         if not isinstance(message, dict):
@@ -149,3 +155,10 @@ class Channel:
     def _expire(waiter: asyncio.Future):
         if not waiter.done():
             waiter.set_exception(TimeoutError())
+
+
+def _is_mostly_text(frame: bytes) -> bool:
+    """Whether its structure is bounded, so that parsing takes little more memory than its texts."""
+    bare = frame.replace(b"\\\\", b"").replace(b'\\"', b"")  # what is left of quotes begins and ends texts
+    quotes = bare.count(b'"')
+    return quotes <= _MAX_STRUCTURE and sum(map(len, bare.split(b'"')[::2])) <= _MAX_STRUCTURE

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 _OPEN = re.compile(r"^([ \t]*(?:[-*+][ \t]+)?)(`{3,})[ \t]*([A-Za-z]*)[ \t]*(.*)$")
 _THINK = re.compile(r"<think>.*?(</think>|\Z)", re.DOTALL)
 _FINAL = re.compile(r"^[ \t]*(?:\*\*|`)?(FINAL_VAR|FINAL)\(", re.MULTILINE)
+_PARENTHESIS = re.compile(r"[()]")
 _RUNNABLE = {"repl", "python"}
+_MOST_NAME_CHARS = 1000  # of a variable's name, with what is around it
 
 
 @dataclass(frozen=True)
@@ -74,29 +76,41 @@ def _keep(blocks: list[str], tag: str, code: list[str], indent: str) -> None:
 
 def _find_final(prose: str) -> tuple[str | None, str | None]:
     """First FINAL_VAR wins over the last FINAL; empty parentheses are no answer."""
-    final = None
-    for match in _FINAL.finditer(prose):
-        inner = _inside_parentheses(prose, match.end())
-        if match[1] == "FINAL_VAR":
-            name = inner.strip().strip("'\"`").strip()
+    marks = list(_FINAL.finditer(prose))
+    closing = _closing_parentheses(prose) if marks else {}
+    for match in marks:
+        close = closing.get(match.end() - 1)
+        if match[1] == "FINAL_VAR" and (close is None or close - match.end() <= _MOST_NAME_CHARS):
+            name = _inside_parentheses(prose, match.end(), close).strip().strip("'\"`").strip()
             if name.isidentifier():
                 return None, name
-        elif inner.strip():
-            final = _unquote(inner.strip())
-    return final, None
+    for match in reversed(marks):
+        if match[1] == "FINAL":
+            inner = _inside_parentheses(prose, match.end(), closing.get(match.end() - 1)).strip()
+            if inner:
+                return _unquote(inner), None
+    return None, None
 
 
-def _inside_parentheses(text: str, start: int) -> str:
-    """Text from `start` to the parenthesis that balances; else to the last ')' of the line."""
-    depth = 1
-    for index in range(start, len(text)):
-        depth += {"(": 1, ")": -1}.get(text[index], 0)
-        if depth == 0:
-            rest_of_line = text[index + 1 :].split("\n", 1)[0]
-            if ")" in rest_of_line and "(" not in rest_of_line:
-                return text[start : index + 1 + rest_of_line.rindex(")")]
-            return text[start:index]
-    return text[start:].split("\n", 1)[0].rstrip(" )*`")
+def _closing_parentheses(text: str) -> dict[int, int]:
+    """Where each parenthesis that is opened in a text, and closed, is closed: found for all at once, as a reply may open many."""
+    closing, opened = {}, []
+    for match in _PARENTHESIS.finditer(text):
+        if match[0] == "(":
+            opened.append(match.start())
+        elif opened:
+            closing[opened.pop()] = match.start()
+    return closing
+
+
+def _inside_parentheses(text: str, start: int, close: int | None) -> str:
+    """Text from `start` to the parenthesis at `close`, or to a later one of that line; else to the last ')' of the line."""
+    line_end = text.find("\n", start if close is None else close)
+    line_end = len(text) if line_end < 0 else line_end
+    if close is None:
+        return text[start:line_end].rstrip(" )*`")
+    last = text.rfind(")", close + 1, line_end)
+    return text[start : close if last < 0 or text.find("(", close + 1, line_end) >= 0 else last]
 
 
 def _unquote(text: str) -> str:
@@ -104,7 +118,7 @@ def _unquote(text: str) -> str:
     if text[:1] in "'\"":
         try:
             value = ast.literal_eval(text)
-        except (ValueError, SyntaxError):
+        except (ValueError, SyntaxError, RecursionError, MemoryError):  # the last two: nested too deeply
             return text
         if isinstance(value, str):
             return value

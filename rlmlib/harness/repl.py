@@ -6,11 +6,11 @@ the host. Time limits, budgets and the answer's acceptance are decided here. Wha
 
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import secrets
 import select
-import shutil
 import signal
 import socket
 import subprocess
@@ -26,12 +26,17 @@ from pathlib import Path
 from ..errors import ConfigError, InfrastructureError
 from .channel import Channel, WorkerDied
 from .contexts import ContextFiles
+from .repl_child import KEEP, MAX_PROMPTS, TICKET
 from .sandbox import ESSENTIAL
+from .scratch import remove_tree
 
 _CHILD = Path(__file__).with_name("repl_child.py")
 _INTERRUPT_GRACE_S = 1.0
 _OPEN_TIMEOUT_S = 30.0
 _PREPARE_AFTER_S = 0.02  # a rollout that has just begun is not slowed down by forks; its first block comes later than this
+_REMOVE_S = 0.5  # for what a worker left in its folder, while other rollouts wait; closing the server removes the rest
+_CLOSE_S = 60.0
+_MOST_COUNTED = 10**12  # characters of output
 _SHORT_CHARS = 32 * 1024  # a context this short is sent along, a longer one is in a memory file
 
 Ask = Callable[[str, list[str]], Awaitable[list[str]]]
@@ -60,6 +65,7 @@ class ReplServer:
         self._settings = json.dumps({"memory_mb": memory_mb, "cpu_s": cpu_s, "confine": isolation == "strict"})
         self._scratch = tempfile.mkdtemp(prefix="rlm-repl-")
         self._contexts = ContextFiles(self._scratch)
+        self._numbers = itertools.count(1)  # of workers
         self._spares: deque[Repl] = deque()
         self._wanted = spares
         self._closed = False
@@ -85,6 +91,20 @@ class ReplServer:
             raise ConfigError(f"the REPL server cannot be started ({error}); see harness.sandbox_command") from None
         finally:
             theirs.close()
+        self._tell_who_we_are()
+
+    def _tell_who_we_are(self):
+        """Hand the server this very process to watch, where the system has a descriptor for it."""
+        descriptors = []
+        with contextlib.suppress(AttributeError, OSError):
+            descriptors.append(os.pidfd_open(os.getpid()))
+        try:
+            socket.send_fds(self._control, [TICKET.pack(0)], descriptors)
+        except OSError:
+            pass  # it has ended already, which the first fork finds
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
 
     def __enter__(self):
         return self
@@ -119,9 +139,13 @@ class ReplServer:
 
     def _worker(self) -> "Repl":
         """A new worker, which has yet to confine itself."""
+        number = next(self._numbers)
+        folder = os.path.join(self._scratch, str(number))
         try:
-            return Repl(self._scratch, self._fork(), strict=self.isolation == "strict")
+            os.mkdir(folder, 0o700)
+            return Repl(folder, self._fork(number), strict=self.isolation == "strict")
         except OSError as error:
+            remove_tree(folder, _REMOVE_S)
             raise _not_started(error) from None
 
     def _spare(self) -> "Repl | None":
@@ -141,19 +165,19 @@ class ReplServer:
                 self._spares.append(self._worker())
                 asyncio.get_running_loop().call_later(_PREPARE_AFTER_S, self._spares[-1].meet_early)
 
-    def _fork(self) -> socket.socket:
-        """A channel to a new worker; a server that was killed is started again."""
+    def _fork(self, number: int) -> socket.socket:
+        """A channel to a new worker, whose folder has this number; a server that was killed is started again."""
         ours, theirs = socket.socketpair()
         if hasattr(socket, "SO_PASSCRED"):
             ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         ours.setblocking(False)
         with theirs:
             try:
-                socket.send_fds(self._control, [b"f"], [theirs.fileno()])
+                socket.send_fds(self._control, [TICKET.pack(number)], [theirs.fileno()])
             except OSError:
                 self._end()
                 self._spawn()
-                socket.send_fds(self._control, [b"f"], [theirs.fileno()])
+                socket.send_fds(self._control, [TICKET.pack(number)], [theirs.fileno()])
         return ours
 
     def _end(self):
@@ -167,14 +191,19 @@ class ReplServer:
         self._closed = True
         self._end()
         self._contexts.close()
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        until = time.monotonic() + _CLOSE_S
+        while not remove_tree(self._scratch, until - time.monotonic()):  # workers end a moment after their server
+            if time.monotonic() > until:
+                warnings.warn(f"{self._scratch} could not be removed; remove it by hand", stacklevel=2)
+                return
+            time.sleep(0.02)
 
 
 class Repl:
     """One Python session in a process of its own."""
 
-    def __init__(self, scratch: str, sock: socket.socket, strict: bool):
-        self._scratch, self._strict = scratch, strict
+    def __init__(self, folder: str, sock: socket.socket, strict: bool):
+        self._folder, self._strict = folder, strict
         self._channel = Channel(sock)
         self._pid: int | None = None
         self._pidfd: int | None = None  # names this very process, however soon its number is used again
@@ -209,12 +238,12 @@ class Repl:
         self._channel.send(start, [] if memory is None else [memory])
         self._loaded = memory is None
 
-    def _ended(self) -> bool:
+    def _ended(self, within_ms: int = 0) -> bool:
         if self._pidfd is None:
             return False
         poll = select.poll()
         poll.register(self._pidfd, select.POLLIN)
-        return bool(poll.poll(0))
+        return bool(poll.poll(within_ms))
 
     def usable(self) -> bool:
         return self._channel.of_running_loop()
@@ -268,18 +297,24 @@ class Repl:
         return text if isinstance(text, str) else None
 
     def kill(self):
-        """End the process and what it started; free its scratch folder."""
+        """End the process and what it started; remove its scratch folder."""
         if self._pid is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 if not self._strict:  # a confined worker can start no process
                     os.killpg(self._pid, signal.SIGKILL)
                 self._signal(signal.SIGKILL)
-            shutil.rmtree(os.path.join(self._scratch, str(self._pid)), ignore_errors=True)
             self._pid = None
+        self._channel.close()  # which ends a worker that was never met; it does not live without its folder either
+        try:
+            os.rmdir(self._folder)  # where it had namespaces, its files were never here
+        except FileNotFoundError:
+            pass
+        except OSError:
+            self._ended(within_ms=int(1000 * _REMOVE_S))  # or it makes new files meanwhile
+            remove_tree(self._folder, _REMOVE_S)
         if self._pidfd is not None:
             os.close(self._pidfd)
             self._pidfd = None
-        self._channel.close()
 
     def _signal(self, number: int):
         if self._pidfd is not None:
@@ -303,12 +338,12 @@ class Repl:
 
 
 def _not_started(error: Exception) -> InfrastructureError:
-    return InfrastructureError(f"a REPL worker did not start ({error}); is the machine out of memory or processes?")
+    return InfrastructureError(f"a REPL worker did not start ({error}); is the machine out of memory or processes, or `ulimit` low?")
 
 
 async def _serve(ask: Ask, message: dict, timeout_s: float) -> list[str]:
     prompts, kind = message.get("prompts"), message.get("kind")
-    if not isinstance(prompts, list) or not all(isinstance(p, str) for p in prompts):
+    if not isinstance(prompts, list) or len(prompts) > MAX_PROMPTS or not all(isinstance(p, str) for p in prompts):
         raise WorkerDied("a malformed subcall")
     return await ask(str(kind), prompts, timeout_s)
 
@@ -318,4 +353,5 @@ def _result(message: dict, block: int) -> BlockResult:
     output, total, final = message.get("output"), message.get("total"), message.get("final")
     if message.get("op") != "done" or message.get("block") != block or not isinstance(output, str) or not isinstance(total, int):
         raise WorkerDied("a frame out of turn")
-    return BlockResult(output, total, final if isinstance(final, str) else None, bool(message.get("failed")))
+    counted = min(max(total, len(output)), _MOST_COUNTED)  # model code can set the count, and what was kept
+    return BlockResult(output[: 2 * KEEP], counted, final if isinstance(final, str) else None, bool(message.get("failed")))

@@ -2,9 +2,13 @@
 
 Started once as a warm server on the socket at file descriptor 0. For each file descriptor it is
 handed it forks a worker, which holds one Python session and speaks frames (4-byte length, JSON)
-over that descriptor. A worker is confined before it says that it is ready, and the first frame it
-is sent carries the context, or the descriptor of a memory file with it. The server ends when the host does,
-and the kernel then kills the workers.
+over that descriptor. With the descriptor comes the name of the worker's folder, which the host has made.
+A worker is confined before it says that it is ready, and the first frame it
+is sent carries the context, or the descriptor of a memory file with it.
+
+The server ends when the host does: when the socket ends, or the process does whose descriptor came first, as a child
+that the host forked may hold the socket. The kernel then kills the workers. It would kill the server as well
+when its parent ends, but takes the thread that started it for the parent.
 
 A frame carries no authority: budgets, depth and limits are the host's, and what a worker says is data.
 So a frame that model code forges can do no more than the function that it could have called.
@@ -21,6 +25,7 @@ import linecache
 import mmap
 import os
 import pickle
+import select
 import signal
 import socket
 import struct
@@ -33,6 +38,10 @@ from _signal import signal as set_handler  # signal.signal takes 20 times as lon
 from pathlib import Path
 
 KEEP = 100_000  # characters of output kept at each end; the middle is only counted
+MAX_FRAME = 32 << 20  # bytes: a batch of long prompts, or one context of a child
+MAX_PROMPT = 10_000_000  # characters; a longer one fits no leaf and is not sent
+MAX_PROMPTS = 1000  # of a batch
+TICKET = struct.Struct(">Q")  # what comes with a descriptor: the name of a worker's folder
 SCRATCH_MB = 64
 READ_BYTES = 64 * 1024
 LOOKS = 40  # of 2 microseconds each
@@ -97,9 +106,11 @@ class Worker:
     # --- channel
 
     def send(self, message):
+        self.send_body(json.dumps(message).encode())
+
+    def send_body(self, body):
         if os.getpid() != self.pid:
             os._exit(0)  # a copy that model code forked does not speak for the worker
-        body = json.dumps(message).encode()
         self.channel.sendall(struct.pack(">I", len(body)) + body)
 
     def receive(self):
@@ -143,10 +154,20 @@ class Worker:
     def ask(self, kind, prompts):
         if not all(isinstance(p, str) for p in prompts):
             raise TypeError("every prompt must be a str")
+        if len(prompts) > MAX_PROMPTS:
+            raise ValueError(f"a batch of {len(prompts):,} prompts is over the limit of {MAX_PROMPTS:,}; send several smaller ones")
+        sent = prompts if kind == "rlm" else [p for p in prompts if len(p) <= MAX_PROMPT]
+        body = json.dumps({"op": "ask", "kind": kind, "prompts": sent}).encode()
+        if len(body) > MAX_FRAME:
+            raise ValueError(f"prompts of {len(body):,} bytes together are over the limit of {MAX_FRAME:,}; send fewer or shorter ones")
         with self.lock:  # model code may ask from several threads
             self.refuse_strangers()
-            self.send({"op": "ask", "kind": kind, "prompts": prompts})
-            return self.receive()["texts"]
+            self.send_body(body)
+            texts = self.receive()["texts"]
+        if len(sent) == len(prompts):
+            return texts
+        texts = iter(texts)
+        return [next(texts) if len(p) <= MAX_PROMPT else too_long(p) for p in prompts]
 
     def refuse_strangers(self):
         if threading.current_thread() in self.out.strangers:
@@ -332,47 +353,63 @@ def listed(prompts):
     return list(prompts)
 
 
-def become_worker(descriptor, scratch, settings, sandbox):
+def too_long(prompt):
+    return f"error: prompt of {len(prompt):,} characters is over the limit of {MAX_PROMPT:,}; send a shorter excerpt"
+
+
+def become_worker(server, descriptor, folder, settings, sandbox):
     os.setsid()
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(null, standard)
     channel = socket.socket(fileno=os.dup2(descriptor, 3, inheritable=False))
     os.closerange(4, 256)
-    folder = os.path.join(scratch, str(os.getpid()))
-    os.mkdir(folder)
+    sandbox.die_with_parent(server)
     holds = ["namespaces"] if settings["namespaces"] and sandbox.mount_scratch(folder, SCRATCH_MB) else []
-    os.chdir(folder)
+    os.chdir(folder)  # which the host has removed where it no longer wants this worker
     os.environ["HOME"] = os.environ["TMPDIR"] = folder
     sandbox.limit_resources(settings["memory_mb"], settings["cpu_s"])
     if settings["confine"]:
         holds += sandbox.confine(folder)
-    sandbox.die_with_parent()
-    try:
-        Worker(channel).serve(holds)
-    finally:
-        os._exit(0)
+    Worker(channel).serve(holds)
+
+
+def requests(control):
+    """The descriptor and the folder's name of each worker that the host asks for, until the host ends."""
+    _, host, *_ = socket.recv_fds(control, TICKET.size, 1)
+    watched = select.poll()
+    for descriptor in (control.fileno(), *host):
+        watched.register(descriptor, select.POLLIN)
+    while not any(descriptor in host for descriptor, _ in watched.poll()):
+        ticket, descriptors, *_ = socket.recv_fds(control, TICKET.size, 1)
+        if not ticket:
+            return
+        for descriptor in descriptors:  # none where there are too many open files here
+            yield descriptor, str(*TICKET.unpack(ticket))
 
 
 def main():
     scratch, settings = sys.argv[1], json.loads(sys.argv[2])
-    control = socket.socket(fileno=os.dup(0))
+    control, server = socket.socket(fileno=os.dup(0)), os.getpid()
     sandbox = load_sandbox()
     settings["namespaces"] = settings["confine"] and sandbox.enter_namespaces()
-    sandbox.die_with_parent()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the workers
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for name in PRELOADED:  # what model code often imports: 12 ms and 2 MB that each worker would else pay
         importlib.import_module(name)
     gc.freeze()  # collections in a worker then leave the server's objects alone, and their pages shared
-    while True:
-        data, descriptors, *_ = socket.recv_fds(control, 1, 1)
-        if not data:
-            return
-        if os.fork() == 0:
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            become_worker(descriptors[0], scratch, settings, sandbox)
-        os.close(descriptors[0])
+    for descriptor, name in requests(control):
+        try:
+            pid = os.fork()
+        except OSError:  # no memory, or too many processes: the host sees that this worker's channel ends
+            pid = None
+        if pid == 0:
+            try:
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                become_worker(server, descriptor, os.path.join(scratch, name), settings, sandbox)
+            finally:
+                os._exit(0)
+        os.close(descriptor)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ class Tokens:
 class Call:
     """A subcall of a block. kind: leaf or child.
 
+    prompt: what was sent, or its first characters and how many there were in all (see harness.rollout.kept_prompt).
     error is None, or why there is no answer: budget, batch, too_long, failed or late. `text` is then what
     the model was told in its place.
     """
@@ -93,6 +94,7 @@ class Rollout:
     stop: final, missing (no answer even when forced), length (the conversation was full), timeout, or budget:<kind>.
     error: an infrastructure failure; the rollout then counts for nothing.
     failures: why earlier attempts at it did not count.
+    refused_unkept: refused calls that are counted here, as a block can make millions, and not in its turns.
     sequence: the token ids of its conversation where the policy was sampled (models.torch_sampler.TokenSequence).
     """
 
@@ -106,6 +108,7 @@ class Rollout:
     question: str = ""
     sequence: object = None
     failures: list[str] = field(default_factory=list)
+    refused_unkept: int = 0
 
     @property
     def missing(self) -> bool:
@@ -140,7 +143,7 @@ class Rollout:
             leaf_tokens=leaf,
             leaf_calls=len(own) + sum(u.leaf_calls for u in below),
             children=len(below) + sum(u.children for u in below),
-            refused_calls=sum(call.error in REFUSALS for call in self.calls) + sum(u.refused_calls for u in below),
+            refused_calls=self.refused_unkept + sum(call.error in REFUSALS for call in self.calls) + sum(u.refused_calls for u in below),
         )
 
     def usage_by_model(self) -> dict[tuple[str, int], Tokens]:

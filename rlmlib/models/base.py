@@ -73,11 +73,15 @@ class Session(Protocol):
     def child(self) -> "Session":
         """A fresh conversation with the same model, for a child RLM. This one waits meanwhile."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Free what it holds. A session may be closed again."""
 
 
 class Leaf(Protocol):
-    """A model that sees one prompt and nothing else."""
+    """A model that sees one prompt and nothing else.
+
+    One whose price is known may have a method `most_dollars(prompt_tokens)`: what a call costs at most, or None.
+    """
 
     name: str
     window_tokens: int

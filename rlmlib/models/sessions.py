@@ -1,6 +1,7 @@
 """A ChatModel as the harness needs it: as the Session of a root, and as a Leaf."""
 
 from .base import ChatModel, ContextFull, Message, ModelError, Reply
+from .prices import dollars
 
 MESSAGE_TOKENS = 8  # role and separators of a message, from above
 
@@ -54,6 +55,10 @@ class ChatLeaf:
 
     def count_tokens(self, text: str) -> int:
         return self.chat_model.count_tokens(text)
+
+    def most_dollars(self, prompt_tokens: int) -> float | None:
+        """What a call costs at most by the list of prices; None for a model that is not listed."""
+        return dollars(self.name, prompt_tokens, self.max_tokens)
 
     async def complete(self, prompt: str) -> Reply:
         return await self.chat_model.chat([Message("user", prompt)], self.max_tokens)

@@ -34,6 +34,10 @@ class TokenSequence:
         self.mask += [mask] * len(ids)
         self.logprobs += logprobs or [0.0] * len(ids)
 
+    def cut(self, length: int):
+        for values in (self.ids, self.mask, self.logprobs):
+            del values[length:]
+
 
 class QwenWeights:
     """Dense inference weights of a Qwen3ForCausalLM, adapters merged, fused for few and large operations.
@@ -121,12 +125,23 @@ class TorchSession:
         prompt = opening + chat.prompt_ids(messages)
         if len(sequence.ids) + len(prompt) + 1 > self.sampler.max_sequence:
             raise ContextFull
+        said = len(sequence.ids)
         sequence.extend(prompt, 0)
         budget = min(max_tokens, self.sampler.max_sequence - len(sequence.ids))
         before = len(sequence.ids)
-        ids, logprobs = await self.sampler.submit(self, self._random.random(budget, dtype=np.float32))
+        try:
+            ids, logprobs = await self.sampler.submit(self, self._random.random(budget, dtype=np.float32))
+        except BaseException:  # cut off: the conversation is as it was
+            self._forget(said)
+            raise
         sequence.extend(ids, 1, logprobs)
         return Reply(chat.reply_text(ids), before, len(ids), ids[-1] != chat.end_id)
+
+    def _forget(self, length: int):
+        """Cut the conversation to its first `length` tokens."""
+        self.sequence.cut(length)
+        if self.cached > length:
+            self.cached, self.cache = length, self.cache[:, :, :length]
 
     def child(self) -> "TorchSession":
         session = self.sampler.session(*self.key, CHILD_STREAM, self.children)
@@ -136,7 +151,7 @@ class TorchSession:
         return session
 
     def close(self):
-        self.cache = None
+        self.cached, self.cache = 0, None
         if self.parent is not None:
             self.parent.waits_for -= 1
             self.parent = None
@@ -172,6 +187,7 @@ class TorchSampler:
         return await future
 
     def _start_when_all_wait(self):
+        self._waiting = {s: asked for s, asked in self._waiting.items() if not asked[0].done()}  # a cancelled one does not wait
         if self._waiting and len(self._waiting) == sum(session.waits_for == 0 for session in self._open):
             batch = sorted(self._waiting.items(), key=lambda item: item[0].key)
             self._waiting = {}

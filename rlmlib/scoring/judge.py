@@ -1,6 +1,7 @@
 """The binary judge: no answer is wrong, an exact match is right, then the cache, then one question to the judge model."""
 
 import asyncio
+import unicodedata
 from collections.abc import Iterable
 
 from ..errors import InfrastructureError
@@ -12,6 +13,21 @@ from .static import is_correct
 from .verdict import Verdict, VerdictCache, verdict_key
 
 REASON_CHARS = 100
+ANSWER_CHARS = 100_000  # of an answer that is scored; longer ones are cut first
+MOST_MARKS = 30  # combining marks in a row, as in Unicode's stream-safe text; to put more in order takes quadratic time
+
+
+def scorable(answer: str) -> str:
+    """An answer as it is compared: its first ANSWER_CHARS characters, without the marks that no writing puts on one letter."""
+    answer = answer[:ANSWER_CHARS]
+    if answer.isascii():
+        return answer
+    kept, marks = [], 0
+    for char in answer:
+        marks = marks + 1 if unicodedata.combining(unicodedata.normalize("NFKD", char)[0]) else 0
+        if marks <= MOST_MARKS:
+            kept.append(char)
+    return "".join(kept)
 
 
 class Judge:
@@ -71,7 +87,7 @@ class Judge:
             raise ValueError("judge: the question has no gold answer; leave it out of the data")
         if not candidate:
             return settled(Verdict(False, "none"))
-        if is_correct(candidate, golds):
+        if is_correct(scorable(candidate), golds):
             return settled(Verdict(True, "static"))
         key = verdict_key(f"{self.chat_model.name}\n{INSTRUCTIONS}", question, golds, candidate)
         if (known := self.cache.get(key)) is not None:
@@ -87,7 +103,10 @@ class Judge:
                 async with asyncio.timeout(self.call_timeout_s):
                     reply = await self.chat_model.chat(judge_messages(question, golds, candidate, again=attempt > 0), self.max_tokens)
             except InfrastructureError as error:
-                return self._unknown(" ".join(str(error).split()), spent + self._count(error))
+                spent += self._count(error)
+                if isinstance(error, ModelError) and error.kind == "blocked":
+                    return await self._blocked(question, golds, error, spent)
+                return self._unknown(_line(error), spent)
             except TimeoutError:
                 return self._unknown(f"no reply in {self.call_timeout_s:g} s; raise call_timeout_s or check its server", spent)
             spent += self._count(reply)
@@ -98,10 +117,23 @@ class Judge:
         last = shown(reply.text, REASON_CHARS)
         return self._unknown(f"{self.attempts} malformed replies, the last {last!r}; raise max_tokens or change the model", spent)
 
+    async def _blocked(self, question: str, golds: tuple[str, ...], blocked: ModelError, spent: Tokens) -> Verdict:
+        """What a refusal of the provider is worth: a candidate that causes it is wrong, or it would buy itself out of its verdict.
+
+        It does where the same question passes with a gold answer in the candidate's place. Not kept in the cache, as a
+        provider's rules change.
+        """
+        try:
+            async with asyncio.timeout(self.call_timeout_s):
+                reply = await self.chat_model.chat(judge_messages(question, golds, golds[0]), self.max_tokens)
+        except (InfrastructureError, TimeoutError) as error:
+            return self._unknown(_line(blocked), spent + self._count(error))
+        return Verdict(False, "judge", spent + self._count(reply), f"judge {self.chat_model.name}: blocked by the answer: {_line(blocked)}")
+
     def _unknown(self, why: str, spent: Tokens) -> Verdict:
         return Verdict.unknown(f"judge {self.chat_model.name}: {why}", spent)
 
-    def _count(self, outcome: Reply | InfrastructureError) -> Tokens:
+    def _count(self, outcome: Reply | Exception) -> Tokens:
         """Add a call to the sums. A failed one is billed too, at a price that nobody states."""
         if isinstance(outcome, Reply):
             tokens = Tokens(outcome.prompt_tokens, outcome.completion_tokens, outcome.thinking_tokens, outcome.dollars)
@@ -113,3 +145,7 @@ class Judge:
         self.requests += outcome.attempts
         self.usage += tokens
         return tokens
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())
