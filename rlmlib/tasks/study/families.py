@@ -1,0 +1,45 @@
+"""The three families of a dataset, made from its parameters."""
+
+from contextlib import ExitStack
+from pathlib import Path
+
+from ..sources.classification import read_records
+from ..sources.frames import read_frames, titles
+from ..sources.places import locate
+from .aggregation.family import AggregationFamily
+from .coding.compose import split_packages
+from .coding.family import CodingFamily
+from .params import DatasetParams
+from .recipe import Family
+from .research.family import ResearchFamily
+from .research.pages import PageStore
+
+NAMES = ("aggregation", "research", "coding")
+
+
+def family(name: str, params: DatasetParams, cache: Path) -> Family:
+    """One family. `cache`: folder for what is worth keeping between runs, such as token counts of pages. Raises DataError."""
+    return {"aggregation": _aggregation, "research": _research, "coding": _coding}[name](params, cache)
+
+
+def _aggregation(params: DatasetParams, cache: Path) -> Family:
+    folder = Path(params.sources.folder)
+    return AggregationFamily([read_records(records.spec(folder)) for records in params.sources.records], seed=params.seed)
+
+
+def _research(params: DatasetParams, cache: Path) -> Family:
+    folder, sources = Path(params.sources.folder), params.sources
+    frames = read_frames(folder / sources.frames) if sources.frames and sources.pages else None
+    linked = [title for row in frames or () for title in titles(row)]
+    pages = PageStore([documents.source(folder) for documents in sources.pages], linked, cache) if frames else None
+    distractors = [documents.source(folder) for documents in sources.distractors]
+    return ResearchFamily(frames, pages, distractors, cache=cache, longest=params.lengths.high)
+
+
+def _coding(params: DatasetParams, cache: Path) -> Family:
+    sizes = {}
+    with ExitStack() as stack:
+        for spec in params.sources.codebases:
+            sizes[spec] = sum(locate(spec, stack).sizes.values())
+    train, evaluation = split_packages(sizes, params.seed)
+    return CodingFamily(train, evaluation)

@@ -1,0 +1,134 @@
+"""What a dataset is made of: sizes, lengths, and sources, each a path in one folder or a pinned data set of the Hub."""
+
+from pathlib import Path
+
+from pydantic import Field, model_validator
+
+from ... import params_file
+from ...errors import DataError
+from ...params_file import PositiveInt, Section, Seed, Share
+from ..sources.classification import HubSet, KnownName, KnownSet, SetSpec, TableSet
+from ..sources.documents import FileSource, HubSource, Source
+
+
+class Lengths(Section):
+    """Context lengths in Qwen tokens: log-normal around the median."""
+
+    low: PositiveInt = Field(32_000, description="shortest")
+    median: PositiveInt = Field(437_000, description="median of each family")
+    high: PositiveInt = Field(1_900_000, description="longest; deep research stays under what its distractors allow")
+
+    @model_validator(mode="after")
+    def _check(self):
+        if not self.low <= self.median <= self.high:
+            raise ValueError(f"low {self.low}, median {self.median} and high {self.high} must rise")
+        return self
+
+
+class Records(Section):
+    """A labelled text classification set: files of a known format, a table, or a data set of the Hub."""
+
+    format: KnownName | None = Field(None, description="known layout of the files in `path`")
+    path: str | None = Field(None, description="folder of a known format, or a table (csv, tsv, json, jsonl, parquet)")
+    name: str = Field("", description="name in the recipes; the format's if left out")
+    hub: str | None = Field(None, description="id on the Hub, instead of a path")
+    revision: str = Field("", description="commit of the Hub data set")
+    split: str = Field("train", description="split of the Hub data set")
+    config: str | None = Field(None, description="configuration of the Hub data set")
+    text: str = Field("text", description="column of the texts")
+    label: str = Field("label", description="column of the labels")
+    label_names: dict[str, str] | None = Field(None, description="names of the labels by label as written")
+    encoding: str = Field("utf-8", description="of a table")
+    breaks: list[str] = Field([], description="what stands for a line break in the texts, as the backslash does in AG News")
+
+    @model_validator(mode="after")
+    def _check(self):
+        if (self.path is None) == (self.hub is None):
+            raise ValueError("give either path or hub")
+        if self.format is None and not self.name:
+            raise ValueError("name is required where no format is given")
+        return self
+
+    def spec(self, folder: Path) -> SetSpec:
+        if self.hub:
+            where = (self.hub, self.revision, self.split, self.text, self.label, self.config)
+            return HubSet(self.name, *where, self.label_names, tuple(self.breaks))
+        if self.format:
+            return KnownSet(self.format, folder / self.path, self.name)
+        return TableSet(self.name, folder / self.path, self.text, self.label, self.label_names, self.encoding, breaks=tuple(self.breaks))
+
+
+class Documents(Section):
+    """Texts: a file (jsonl, json, parquet, csv, tsv, with .gz too), a folder of .txt and .md, or a data set of the Hub."""
+
+    path: str | None = Field(None, description="file or folder")
+    hub: str | None = Field(None, description="id on the Hub, instead of a path")
+    revision: str = Field("", description="commit of the Hub data set")
+    split: str = Field("train", description="split of the Hub data set")
+    config: str | None = Field(None, description="configuration of the Hub data set")
+    text: str = Field("text", description="column of the texts")
+    title: str = Field("title", description="column of the titles, where there is one")
+    limit: PositiveInt | None = Field(None, description="documents read at most")
+
+    @model_validator(mode="after")
+    def _check(self):
+        if (self.path is None) == (self.hub is None):
+            raise ValueError("give either path or hub")
+        return self
+
+    def source(self, folder: Path) -> Source:
+        fields = {"limit": self.limit, "text_field": self.text, "title_field": self.title}
+        if self.hub:
+            return HubSource(self.hub, self.revision, self.config, self.split, **fields)
+        return FileSource(folder / self.path, **fields)
+
+
+class Sources(Section):
+    """Where everything comes from. Paths are taken from `folder`."""
+
+    folder: str = Field("data", description="folder of the paths below; make dataset DATA=... names another")
+    records: list[Records] = Field(min_length=1, description="labelled sets, for aggregation")
+    distractors: list[Documents] = Field(min_length=1, description="pages that deep research questions drown in")
+    frames: str | None = Field(None, description="the FRAMES questions, csv or tsv; without them questions are made over generated pages")
+    pages: list[Documents] = Field([], description="the pages that FRAMES links to; questions whose pages are not all there are left out")
+    codebases: list[str] = Field(min_length=2, description="import names of installed packages, folders (./...), wheels")
+
+    def check(self):
+        """Raises DataError for the first path that is not there."""
+        named = [("records", records.path) for records in self.records]
+        named += [(field, documents.path) for field in ("distractors", "pages") for documents in getattr(self, field)]
+        for field, path in [*named, ("frames", self.frames)]:
+            if path is not None and not Path(self.folder, path).exists():
+                raise DataError(f"{Path(self.folder, path)}: is not there (sources.{field}); put it there, or name its folder by DATA=...")
+
+
+class DatasetParams(Section):
+    """A whole dataset file."""
+
+    name: str = Field(description="name of the dataset")
+    seed: Seed = Field(42, description="seed of everything random")
+    train: PositiveInt = Field(1564, description="training examples")
+    eval: PositiveInt = Field(452, description="evaluation examples")
+    aggregation: Share = Field(0.35, description="share of aggregation examples")
+    research: Share = Field(0.40, description="share of deep research examples")
+    coding: Share = Field(0.25, description="share of coding examples")
+    lengths: Lengths = Lengths()
+    sources: Sources
+
+    @model_validator(mode="after")
+    def _check(self):
+        total = self.aggregation + self.research + self.coding
+        if abs(total - 1) > 1e-6:
+            raise ValueError(f"aggregation + research + coding must be 1, not {total:g}")
+        return self
+
+    def counts(self, split: str) -> dict[str, int]:
+        """Examples of each family in a split; the shares are met to the nearest whole number, the last family takes the rest."""
+        total = getattr(self, split)
+        aggregation, research = round(total * self.aggregation), round(total * self.research)
+        return {"aggregation": aggregation, "research": research, "coding": total - aggregation - research}
+
+
+def load(path: str | Path, overrides: dict | None = None) -> DatasetParams:
+    """Read a dataset file. Raises ConfigError that names each bad key."""
+    return params_file.load(path, DatasetParams, overrides)

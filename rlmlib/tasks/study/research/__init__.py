@@ -1,0 +1,1 @@
+"""Deep research: questions over a few pages that lie among many others."""
