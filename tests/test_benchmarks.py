@@ -11,7 +11,8 @@ import pytest
 
 from rlmlib.errors import ConfigError, DataError
 from rlmlib.tasks.benchmarks import niah
-from rlmlib.tasks.benchmarks.base import load, sample, score
+from rlmlib.tasks.benchmarks.base import sample, score
+from rlmlib.tasks.benchmarks.load import load
 from rlmlib.tasks.study import tokens
 
 DATA = Path(os.environ.get("RLM_DATA", "absent"))

@@ -3,10 +3,10 @@
 import nbformat
 import pytest
 
+from rlmlib.benchmarking.run import read_results
 from rlmlib.errors import RlmError
 from rlmlib.execute import execute
 from rlmlib.notebook import ROOT
-from rlmlib.tasks.benchmarks.run import read_results
 
 NOTEBOOK = ROOT / "notebooks/60_benchmarks.ipynb"
 

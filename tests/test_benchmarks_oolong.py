@@ -11,7 +11,8 @@ from test_benchmarks import DATA, refusal, with_data, write
 
 from rlmlib.errors import DataError
 from rlmlib.tasks.benchmarks import questions, samples, window
-from rlmlib.tasks.benchmarks.base import load, score
+from rlmlib.tasks.benchmarks.base import score
+from rlmlib.tasks.benchmarks.load import load
 from rlmlib.tasks.benchmarks.oolong import gold_list
 from rlmlib.tasks.benchmarks.pair_tasks import ABBREVIATION, DESCRIPTION, ENTITY, HUMAN, LOCATION, NUMBER
 from rlmlib.tasks.benchmarks.window import Line

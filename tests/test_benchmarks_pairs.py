@@ -14,7 +14,8 @@ from test_benchmarks_oolong import DAY, WINDOW, real_lines, synth_rows, text_of
 from rlmlib.errors import ConfigError
 from rlmlib.scoring.native import read_pairs
 from rlmlib.tasks.benchmarks import pair_tasks, samples, window
-from rlmlib.tasks.benchmarks.base import load, score
+from rlmlib.tasks.benchmarks.base import score
+from rlmlib.tasks.benchmarks.load import load
 from rlmlib.tasks.benchmarks.pair_tasks import DESCRIPTION, HUMAN, LOCATION, NUMBER
 from rlmlib.tasks.benchmarks.window import Line
 

@@ -82,7 +82,7 @@ def test_a_missing_file_is_named(tmp_path):
 def test_an_unreachable_hub_is_one_clear_line(tmp_path):
     code = """
 from rlmlib.errors import DataError
-from rlmlib.tasks.benchmarks.base import load
+from rlmlib.tasks.benchmarks.load import load
 for name, options in [("oolong", {}), ("oolong_pairs", {"answers": "hub"}), ("codeqa", {}), ("browsecomp_plus", {"canary": "x"})]:
     try:
         next(load(name, "hub", **options))

@@ -6,13 +6,14 @@ from dataclasses import replace
 import pytest
 from judge_support import RIGHT, WRONG, says
 
+from rlmlib.benchmarking.baseline import ScriptedBaseline, script
+from rlmlib.benchmarking.run import SyncJudge, measure, plan, read_results, run, summarise
 from rlmlib.errors import ConfigError, DataError, InfrastructureError, RunError
 from rlmlib.harness.trajectory import Call, Rollout, Tokens, Turn
 from rlmlib.models.base import ModelError
 from rlmlib.task_charts import score_by_length
-from rlmlib.tasks.benchmarks.base import BenchmarkItem, load
-from rlmlib.tasks.benchmarks.baseline import ScriptedBaseline, script
-from rlmlib.tasks.benchmarks.run import SyncJudge, measure, plan, read_results, run, summarise
+from rlmlib.tasks.benchmarks.base import BenchmarkItem
+from rlmlib.tasks.benchmarks.load import load
 
 
 def item(name="a", rule="ruler", gold="7", **metadata) -> BenchmarkItem:

@@ -10,7 +10,8 @@ from test_benchmarks import DATA, refusal, with_data, write
 
 from rlmlib.errors import ConfigError
 from rlmlib.tasks.benchmarks import browsecomp
-from rlmlib.tasks.benchmarks.base import load, needs_judge, score
+from rlmlib.tasks.benchmarks.base import needs_judge, score
+from rlmlib.tasks.benchmarks.load import load
 
 # --- CodeQA
 

@@ -1,18 +1,14 @@
-"""What the benchmarks share: an item, how to load them by name, and how an answer is scored."""
+"""What the benchmarks share: an item, and how an answer is scored."""
 
-import inspect
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal, TypeVar
 
 from ...answer_types import AnswerType
-from ...errors import ConfigError
 from ...scoring import native
 from ...scoring.static import is_correct
 
-NAMES = ("s_niah", "oolong", "oolong_pairs", "codeqa", "browsecomp_plus")
 Score = Literal["ruler", "oolong", "pairs", "choice", "judge"]
 T = TypeVar("T")
 
@@ -33,26 +29,6 @@ class BenchmarkItem:
     answer_type: AnswerType
     score: Score
     metadata: dict = field(default_factory=dict)
-
-
-def load(name: str, source: str | Path | None = None, limit: int | None = None, seed: int = 0, **options) -> Iterator[BenchmarkItem]:
-    """Items of a benchmark, in a fixed order, built as they are asked for.
-
-    source: "hub", a file or folder in the authors' layout, or None for what is generated. limit: items of each length, or of
-    the set where it has no lengths; a sample by seed. options: see `load` of the benchmark's module.
-    Raises ConfigError for another name or option, DataError for a source that cannot be used.
-    """
-    from . import browsecomp, codeqa, niah, oolong, oolong_pairs
-
-    loaders = dict(zip(NAMES, (niah.load, oolong.load, oolong_pairs.load, codeqa.load, browsecomp.load), strict=True))
-    if name not in loaders:
-        raise ConfigError(f"benchmark '{name}' is none; use one of {', '.join(NAMES)}")
-    known = list(inspect.signature(loaders[name]).parameters)[3:]
-    if unknown := [option for option in options if option not in known]:
-        raise ConfigError(f"{name} has no option '{unknown[0]}'; it has {', '.join(known) or 'none'}")
-    if limit is not None and limit < 1:
-        raise ConfigError(f"limit: {limit} items are none; set 1 or more, or None for all")
-    return loaders[name](source, limit, seed, **options)
 
 
 def score(item: BenchmarkItem, answer: str | None) -> float:

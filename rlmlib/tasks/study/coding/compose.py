@@ -10,6 +10,7 @@ from ..recipe import sha256
 
 EVAL_SHARE = 0.22
 NEAR_ENOUGH = 0.02  # of the target may be missing
+PARTS_TRIED = 8
 MOST_SHARES = 4  # a codebase is joined only if it fills at least a quarter of what is missing, where there is such a one
 
 
@@ -31,9 +32,19 @@ class Share:
 
 
 def share(codebase: Codebase, budget: int, seed: str) -> Share:
+    """The first of a few random parts of a codebase that comes near its budget, else the largest of them."""
     sizes = {file.path: file.tokens for file in codebase.files}
-    chosen = set(choose_part(sizes, budget, f"{seed}/{codebase.name}"))
-    return Share(codebase, budget, tuple(file for file in codebase.files if file.path in chosen))
+    enough = (1 - NEAR_ENOUGH) * min(budget, sum(sizes.values()))
+    chosen, most = [], -1
+    for attempt in range(PARTS_TRIED):
+        paths = choose_part(sizes, budget, f"{seed}/{codebase.name}/{attempt}")
+        size = sum(sizes[path] for path in paths)
+        if size > most:
+            chosen, most = paths, size
+        if most >= enough:
+            break
+    kept = set(chosen)
+    return Share(codebase, budget, tuple(file for file in codebase.files if file.path in kept))
 
 
 def draw(codebases: Sequence[Codebase], target: int, seed: str) -> list[Share]:

@@ -65,7 +65,7 @@ class CodingFamily:
             for attempt in range(CONTEXTS_TRIED):
                 context_seed = f"{seed}/coding/{split}/{number}/{attempt}"
                 shares = draw(pool, target, context_seed)
-                found = self._ask(files_of(shares), templates, used, asked, random.Random(f"{context_seed}/question"))
+                found = shares and self._ask(files_of(shares), templates, used, asked, random.Random(f"{context_seed}/question"))
                 if found:
                     break
             else:
@@ -110,7 +110,7 @@ class CodingFamily:
                 owner = self._owners.setdefault(file.path, name)
                 if owner != name:
                     raise DataError(f"coding: {file.path} is in codebases {owner!r} and {name!r}; give only one of them")
-            self.notes += [f"{name} {codebase.version}: left out {line}" for line in codebase.left_out]
+            self.notes += [f"{name} {codebase.version}".strip() + f": left out {line}" for line in codebase.left_out]
             self._codebases[name] = codebase
         return self._codebases[name]
 

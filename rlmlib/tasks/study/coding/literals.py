@@ -6,8 +6,8 @@ _MOST_LINES = 400
 
 
 def literal_text(node: ast.expr) -> str | None:
-    """A literal as Python prints it. None for what is no literal, or prints in more than one way, such as a set."""
-    if node.end_lineno - node.lineno > _MOST_LINES:
+    """A literal as Python prints it. None for what is no literal, or has no one spelling: a set prints in any order."""
+    if node.end_lineno - node.lineno > _MOST_LINES or any(isinstance(inner, ast.Set) for inner in ast.walk(node)):
         return None
     try:
         printed = repr(ast.literal_eval(node))

@@ -76,15 +76,9 @@ def _returns(module: Module) -> Iterator[Case]:
 
 
 def _annotations(module: Module) -> Iterator[Case]:
-    lines = module.text.split("\n")
     for name, node in module.functions.items():
-        if node.returns is None or node.returns.lineno != node.returns.end_lineno:
-            continue
-        line = lines[node.returns.lineno - 1].encode()
-        source = line[node.returns.col_offset : node.returns.end_col_offset].decode()
-        text = ast.unparse(node.returns)
-        if source.replace(" ", "") == text.replace(" ", ""):  # else it can be spelt in more than one way
-            yield Case({"file": module.path, "function": name}, text)
+        if node.returns and not any(isinstance(inner, ast.Constant) and isinstance(inner.value, str) for inner in ast.walk(node.returns)):
+            yield Case({"file": module.path, "function": name}, ast.unparse(node.returns))
 
 
 def _template(id_, task, answer_type, phrasings, rules, of_file, word=""):
@@ -189,7 +183,7 @@ TEMPLATES = (
             "Which return type does the signature of `{function}` in `{file}` state?",
             "What stands after `->` in the definition of `{function}` in `{file}`?",
         ),
-        "",
+        "White space does not matter.",
         _annotations,
         "->",
     ),

@@ -3,11 +3,11 @@
 It shows that the harness and the scores work offline, and what plain code is worth on each benchmark.
 """
 
-from ...config import Harness
-from ...harness.trajectory import Rollout
-from ...models.base import Leaf
-from ...rlm import RLM
-from ...scripted import ScriptedRoot, block
+from ..config import Harness
+from ..harness.trajectory import Rollout
+from ..models.base import Leaf
+from ..rlm import RLM
+from ..scripted import ScriptedRoot, block
 
 NEEDLE = r"""
 import re

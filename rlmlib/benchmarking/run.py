@@ -6,15 +6,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ...background import BackgroundLoop
-from ...errors import InfrastructureError, RunError
-from ...harness.trajectory import Rollout
-from ...models.base import ChatModel
-from ...runs import append_jsonl, read_jsonl
-from ...scoring.judge import Judge
-from ...scoring.passk import bootstrap_weights, mean_interval
-from ...scoring.verdict import Verdict
-from .base import BenchmarkItem, load, needs_judge, score
+from ..background import BackgroundLoop
+from ..errors import InfrastructureError, RunError
+from ..harness.trajectory import Rollout
+from ..models.base import ChatModel
+from ..runs import append_jsonl, read_jsonl
+from ..scoring.judge import Judge
+from ..scoring.passk import bootstrap_weights, mean_interval
+from ..scoring.verdict import Verdict
+from ..tasks.benchmarks.base import BenchmarkItem, needs_judge, score
+from ..tasks.benchmarks.load import load
 
 RESAMPLES = 10_000
 JUDGE_WAIT_S = 1800.0
