@@ -11,7 +11,7 @@ from ...sources.places import codebase_name
 from ..recipe import Recipe, RecipeSplit, sha256
 from .analysis import index, read_module
 from .compose import Share, draw, files_of, share
-from .template import Case, Template, pick
+from .template import EASY_SHARE, Case, Template, pick
 from .templates_class import TEMPLATES as CLASS_TEMPLATES
 from .templates_codebase import TEMPLATES as CODEBASE_TEMPLATES
 from .templates_file import TEMPLATES as FILE_TEMPLATES
@@ -21,6 +21,7 @@ from .view import View
 TEMPLATES = tuple(sorted((*FILE_TEMPLATES, *FUNCTION_TEMPLATES, *CLASS_TEMPLATES, *CODEBASE_TEMPLATES), key=lambda item: item.id))
 HELD_OUT = frozenset({"T04", "T11", "T15", "T18", "T24", "T26"})  # asked in eval only
 CONTEXTS_TRIED = 20
+FOLDER_SHARE = 0.5  # of the questions that may be limited to a folder of the context
 FILES_TRIED = 25  # of a context, for a question on one file
 
 
@@ -130,13 +131,14 @@ class CodingFamily:
         return None
 
     def _case(self, template: Template, files: Sequence[SourceFile], rng: random.Random, asked) -> Case | None:
+        easy = rng.random() < EASY_SHARE
         if template.of_view:
             view = View({file.path: file.facts for file in files})
-            folders = view.folders() if template.foldered and rng.random() < 0.5 else []
-            return pick(template.of_view(View(view.files, rng.choice(folders)) if folders else view), rng, asked)
+            folders = view.folders() if template.foldered and rng.random() < FOLDER_SHARE else []
+            return pick(template.of_view(View(view.files, rng.choice(folders)) if folders else view), rng, asked, easy)
         holding = [file for file in files if template.word in file.text]
         for file in rng.sample(holding, min(len(holding), FILES_TRIED)):
-            case = pick(template.of_file(read_module(file.path, file.text)), rng, asked)
+            case = pick(template.of_file(read_module(file.path, file.text)), rng, asked, easy)
             if case:
                 return case
         return None

@@ -11,7 +11,7 @@ from .view import View
 
 MOST_ITEMS = 20
 MOST_CHARS = 400
-EASY_SHARE = 0.05  # of answers that a guess may hit
+EASY_SHARE = 0.05  # of questions that may have an answer which a guess hits
 _EASY = {"0", "1", "-1", "None", "True", "False", "''", "()", "[]", "{}", "str", "int", "bool", "float", "list", "dict"}
 _LAYOUT = "The context holds Python files, each after a line `===== file: PATH =====`."
 _ASK: dict[AnswerType, str] = {
@@ -76,10 +76,13 @@ class Template:
         return " ".join(filter(None, (_LAYOUT, asked, self.rules.format(**case.target), _ASK[self.answer_type])))
 
 
-def pick(cases: Iterable[Case], rng: random.Random, asked: Callable[[Case], bool]) -> Case | None:
-    """One usable case that was not asked before, seldom an easy one."""
-    cases = [case for case in cases if case.usable and not asked(case)]
-    hard = [case for case in cases if not case.easy]
-    if rng.random() < EASY_SHARE:
-        return rng.choice(cases) if cases else None
-    return rng.choice(hard) if hard else None
+def pick(cases: Iterable[Case], rng: random.Random, asked: Callable[[Case], bool], easy: bool) -> Case | None:
+    """One usable case that was not asked before; easy ones are among them only if `easy` says so.
+
+    An answer is drawn first, then a case that has it, so that common answers such as 2 are no good guess.
+    """
+    by_gold: dict[str, list[Case]] = {}
+    for case in cases:
+        if case.usable and (easy or not case.easy) and not asked(case):
+            by_gold.setdefault(case.gold, []).append(case)
+    return rng.choice(by_gold[rng.choice(sorted(by_gold))]) if by_gold else None
