@@ -113,8 +113,9 @@ class Judge(ApiModel):
 
 
 class Tasks(Section):
-    """The training mixture and the lengths of its contexts."""
+    """The training mixture and the lengths of its contexts. With a `dataset` the mixture is that data set's."""
 
+    dataset: str = Field("", description="folder that make dataset wrote; empty: the offline families")
     aggregation: Share = Field(0.35, description="share of aggregation questions")
     research: Share = Field(0.40, description="share of research questions")
     coding: Share = Field(0.25, description="share of coding questions")

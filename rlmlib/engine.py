@@ -17,7 +17,7 @@ from .harness.trajectory import Rollout
 from .harness.workers import WorkerPool
 from .models import choose
 from .scoring.judge import ANSWER_CHARS, Judge, scorable
-from .scoring.static import is_correct
+from .scoring.static import check, is_correct
 from .tasks.base import Example
 
 BATCH_TIMEOUT_S = 3600.0
@@ -143,8 +143,13 @@ class Engine:
             return False
         if rollout.answer is not None:
             rollout.answer = cut(rollout.answer, ANSWER_CHARS)
-        if self.judge is None or example.family not in self.params.judge.families:
+        judged = self.judge is not None and example.family in self.params.judge.families
+        if example.answer_type is None and not judged:
             return is_correct(scorable(rollout.answer or ""), example.golds)
+        if example.answer_type is not None:
+            known = check(scorable(rollout.answer or ""), example.golds, example.answer_type, example.question, judge=judged)
+            if known != "ask_judge":
+                return known == "correct"
         verdict = await self.judge.verdict(example.question, example.golds, rollout.answer)
         if verdict.correct is None:
             rollout.error = f"the judge could not say: {verdict.reason}"

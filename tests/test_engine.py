@@ -25,13 +25,15 @@ class Sampler:
         return self.sessions[-1]
 
 
-def run(monkeypatch, *lines, score=None):
+EXAMPLE = Example("e", "research", "task", "train", "q?", "the context", "1")
+
+
+def run(monkeypatch, *lines, score=None, example=EXAMPLE):
     """Attempts of one batch, and the sampler, with a rollout for each list of lines; the right answer is 1."""
     sampler = Sampler(lines)
     monkeypatch.setattr(engine, "build_sampler", lambda params, policy: sampler)
     if score:
         monkeypatch.setattr(engine, "is_correct", score)
-    example = Example("e", "research", "task", "train", "q?", "the context", "1")
     with Engine(validate({"name": "test"}), None) as running:
         return running.run([Job(example, index, (index,)) for index in range(len(lines))]), sampler
 
@@ -68,3 +70,12 @@ def test_an_answer_too_long_to_score_is_cut_in_the_record(monkeypatch, filler):
     assert time.process_time() - began < 3
     assert len(long.rollout.answer) <= ANSWER_CHARS and "characters left out" in long.rollout.answer
     assert (long.correct, long.rollout.error, good.correct) == (False, None, True)
+
+
+def test_an_answer_is_checked_by_the_type_of_its_example(monkeypatch):
+    typed = Example("e", "coding", "T20", "train", "Which files?", "the context", '["a.py", "b.py"]', answer_type="set")
+    attempts, _ = run(monkeypatch, ["FINAL(b.py, a.py)"], ["FINAL(a.py)"], ["FINAL(a.py, b.py and maybe c.py)"], example=typed)
+    assert [attempt.correct for attempt in attempts] == [True, False, False]
+    plain = Example("e", "coding", "T20", "train", "Which files?", "the context", '["a.py", "b.py"]')
+    attempts, _ = run(monkeypatch, ["FINAL(b.py, a.py)"], example=plain)
+    assert [attempt.correct for attempt in attempts] == [False]

@@ -6,9 +6,11 @@ import random
 
 import pytest
 
+from rlmlib import config
 from rlmlib.errors import ConfigError, DataError, RunError
 from rlmlib.notebook import ROOT
 from rlmlib.runs import read_jsonl
+from rlmlib.tasks import mixture
 from rlmlib.tasks.study import build, params, store, tokens
 from rlmlib.tasks.study.families import NAMES, family
 from rlmlib.tasks.study.recipe import sha256
@@ -67,6 +69,17 @@ def test_contexts_come_back_with_their_hash_and_exact_tokens(built, data):
     for recipe in store.read_recipes(built[1]):
         text = contexts.text(recipe)
         assert sha256(text) == recipe.sha256 and tokens.count(text) == recipe.tokens
+
+
+def test_it_is_what_training_and_evaluation_ask_for(built):
+    tasks = config.Tasks(dataset=str(built[1]))
+    train, heldout = (mixture.examples(tasks, split, 6, seed=1) for split in ("train", "heldout"))
+    assert {e.id.split("-")[0] for e in train} == {"train"} and {e.id.split("-")[0] for e in heldout} == {"eval"}
+    assert all(e.answer_type and len(e.context) > 4_000 for e in train + heldout)
+    assert len({e.id for e in mixture.examples(tasks, "train", 20, seed=1)}) == 20
+    assert mixture.example(tasks, "train", 20, seed=1) == train[0]
+    with pytest.raises(ConfigError, match="evaluation.seen_examples: must be 0"):
+        mixture.example(tasks, "seen", 0, seed=1)
 
 
 def test_built_twice_it_is_the_same(built, data, tmp_path):

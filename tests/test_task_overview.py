@@ -15,7 +15,7 @@ from rlmlib.tiny.demonstrations import by_strategy, play
 @pytest.fixture(scope="module")
 def frame():
     tasks = config.load(ROOT / "params/smoke.yaml").tasks
-    return overview.of_families(tasks, "train", 30, seed=3)
+    return overview.of_offline(tasks, "train", 30, seed=3)
 
 
 def test_a_row_an_example_with_its_exact_tokens(frame):

@@ -5,6 +5,8 @@ import random
 from dataclasses import dataclass
 from typing import Literal
 
+from ..answer_types import AnswerType
+
 Split = Literal["train", "seen", "heldout"]
 
 
@@ -20,6 +22,7 @@ class Example:
     context: str
     answer: str
     acceptable: tuple[str, ...] = ()
+    answer_type: AnswerType | None = None  # None: an exact match in an equivalent form
 
     @property
     def golds(self) -> tuple[str, ...]:

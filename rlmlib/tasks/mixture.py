@@ -9,9 +9,17 @@ from . import aggregation, coding, research
 from .base import Example, Split
 
 
-@functools.lru_cache(maxsize=1024)  # training draws the same prompts again and again
 def example(config: Tasks, split: Split, index: int, seed: int) -> Example:
-    """The index-th example of a split. A pure function of its arguments and the standard library's source."""
+    """The index-th example of a split: of the data set where there is one, else of the offline families."""
+    if config.dataset:
+        from .study.examples import example as of_dataset
+
+        return of_dataset(config.dataset, split, index, seed)
+    return _kept(config, split, index, seed)
+
+
+def of_families(config: Tasks, split: Split, index: int, seed: int) -> Example:
+    """Made by an offline family. A pure function of its arguments and the standard library's source."""
     rng = random.Random(f"{seed}/{split}/{index}")
     chars = (config.min_chars, config.max_chars)
     draw = rng.random()
@@ -22,6 +30,9 @@ def example(config: Tasks, split: Split, index: int, seed: int) -> Example:
     else:
         made = coding.make(rng, split, chars)
     return dataclasses.replace(made, id=f"{split}-{index:05d}")
+
+
+_kept = functools.lru_cache(maxsize=1024)(of_families)  # training draws the same prompts again and again
 
 
 def examples(config: Tasks, split: Split, count: int, seed: int) -> list[Example]:

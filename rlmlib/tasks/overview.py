@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..config import Tasks
 from .base import Split
-from .mixture import example
+from .mixture import of_families
 from .study.recipe import Recipe
 from .study.tokens import count
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 COLUMNS = ["family", "task", "split", "tokens", "answer_type", "checked_by", "question", "answer", "seconds"]
 
 
-def of_families(config: Tasks, split: Split, number: int, seed: int) -> "pd.DataFrame":
+def of_offline(config: Tasks, split: Split, number: int, seed: int) -> "pd.DataFrame":
     """`number` examples of the offline families, one row each with the seconds that it took to build."""
     import pandas as pd
 
     rows = []
     for index in range(number):
         began = time.perf_counter()
-        made = example.__wrapped__(config, split, index, seed)  # not from the cache: the time is wanted
+        made = of_families(config, split, index, seed)
         seconds = time.perf_counter() - began
         kind = "number" if made.answer.isdigit() else "text"
         rows.append((made.family, made.task, split, count(made.context), kind, "exact match", made.question, made.answer, seconds))

@@ -3,6 +3,7 @@
 from contextlib import ExitStack
 from pathlib import Path
 
+from ...notebook import resolve
 from ..sources.classification import read_records
 from ..sources.frames import read_frames, titles
 from ..sources.places import locate
@@ -23,12 +24,12 @@ def family(name: str, params: DatasetParams, cache: Path) -> Family:
 
 
 def _aggregation(params: DatasetParams, cache: Path) -> Family:
-    folder = Path(params.sources.folder)
+    folder = resolve(params.sources.folder)
     return AggregationFamily([read_records(records.spec(folder)) for records in params.sources.records], seed=params.seed)
 
 
 def _research(params: DatasetParams, cache: Path) -> Family:
-    folder, sources = Path(params.sources.folder), params.sources
+    folder, sources = resolve(params.sources.folder), params.sources
     frames = read_frames(folder / sources.frames) if sources.frames and sources.pages else None
     linked = [title for row in frames or () for title in titles(row)]
     pages = PageStore([documents.source(folder) for documents in sources.pages], linked, cache) if frames else None

@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from ... import params_file
 from ...errors import DataError
+from ...notebook import resolve
 from ...params_file import PositiveInt, Section, Seed, Share
 from ..sources.classification import HubSet, KnownName, KnownSet, SetSpec, TableSet
 from ..sources.documents import FileSource, HubSource, Source
@@ -98,8 +99,9 @@ class Sources(Section):
         named = [("records", records.path) for records in self.records]
         named += [(field, documents.path) for field in ("distractors", "pages") for documents in getattr(self, field)]
         for field, path in [*named, ("frames", self.frames)]:
-            if path is not None and not Path(self.folder, path).exists():
-                raise DataError(f"{Path(self.folder, path)}: is not there (sources.{field}); put it there, or name its folder by DATA=...")
+            place = resolve(self.folder) / (path or "")
+            if not place.exists():
+                raise DataError(f"{place}: is not there (sources.{field}); put it there, or name its folder by DATA=...")
 
 
 class DatasetParams(Section):
