@@ -83,7 +83,8 @@ def test_other_line_separators_stay_in_their_line(folder):
         (".cache/a.py", GOOD, "hidden"),
         ("a\nb.py", GOOD, "no header line"),
         ("a =====.py", GOOD, "no header line"),
-        ("table.py", b"TABLE = [" + b"0x1f2e3d, " * 3_000 + b"]\n", "generated tables"),
+        ("table.py", b"TABLE = [" + b"0x1f2e3d, " * 3_000 + b"]\n", "tables"),
+        ("docs.py", b"TEXT = '''" + b"some words " * 5_000 + b"'''\n", "without definitions"),
     ],
 )
 def test_what_is_left_out_is_said_in_one_line(folder, path, data, reason):
@@ -182,6 +183,11 @@ def test_installed_packages_are_found_and_not_imported():
     assert [file.path for file in read_codebase("lib2to3.pgen2").files][0] == "lib2to3/pgen2/__init__.py"
     assert "lib2to3" not in sys.modules
     assert [file.path for file in read_codebase("bisect").files] == ["bisect.py"]
+
+
+def test_import_hooks_do_not_give_another_package():
+    folder = os.path.dirname(os.__file__)
+    assert listed_bytes("distutils", tests=True) == listed_bytes(f"{folder}/distutils", tests=True)
 
 
 def test_the_version_of_a_package_is_that_of_its_distribution():

@@ -172,7 +172,7 @@ def _read(path: str, data: bytes | None, facts: Callable[[str, ast.Module], obje
     tree = _tree(text)
     count = tokens.count(piece(path, text))
     if count > _TABLE_TOKENS and (len(text) < _TABLE_CHARS_PER_TOKEN * count or not _DEFINITION.search(text)):
-        raise _LeftOut("generated tables")
+        raise _LeftOut("files of tables or without definitions")
     return SourceFile(path, text, count, facts(path, tree))
 
 

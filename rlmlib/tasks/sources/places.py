@@ -1,6 +1,7 @@
 """Where a codebase lies: the Python files of a folder, a wheel or an installed package, listed but not read."""
 
 import functools
+import importlib.machinery
 import importlib.metadata
 import importlib.util
 import os
@@ -71,8 +72,8 @@ def _is_path(spec: str) -> bool:
 def _installed(spec: str) -> Place:
     """An installed package or module, found without importing it."""
     top, *inner = spec.split(".")
-    try:
-        found = importlib.util.find_spec(top)
+    try:  # what lies on the path itself comes first: hooks such as that of setuptools give another package for some names
+        found = importlib.machinery.PathFinder.find_spec(top) or importlib.util.find_spec(top)
     except (ImportError, ValueError):
         found = None
     if found is None:
