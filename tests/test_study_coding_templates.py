@@ -374,7 +374,7 @@ def test_easy_answers_are_picked_on_demand_only():
     assert {pick([easy, hard], random.Random(n), never, True).answer for n in range(20)} == {1, 7}
     assert {pick([easy, hard], random.Random(n), never, False).answer for n in range(20)} == {7}
     assert pick([easy], random.Random(1), never, False) is None is pick([hard], random.Random(1), lambda case: True, True)
-    for case in (Case({}, []), Case({}, ["x"] * 21), Case({}, "y" * 401), Case({"name": "`"}, 5)):
+    for case in (Case({}, []), Case({}, ["x"] * 21), Case({}, "y" * 401), Case({"name": "\ufb01"}, 5)):
         assert pick([case], random.Random(1), never, True) is None
 
 

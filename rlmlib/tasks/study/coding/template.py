@@ -43,9 +43,10 @@ class Case:
 
     @property
     def usable(self) -> bool:
+        """Not too long, nor empty. Names beyond ASCII are left out: Python changes some of them as it reads."""
         if isinstance(self.answer, list) and not 0 < len(self.answer) <= MOST_ITEMS:
             return False
-        return 0 < len(self.gold.strip()) <= MOST_CHARS and not any("`" in value for value in self.target.values())
+        return 0 < len(self.gold.strip()) <= MOST_CHARS and all(value.isascii() for value in self.target.values())
 
 
 @dataclass(frozen=True)
