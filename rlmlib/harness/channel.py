@@ -17,7 +17,7 @@ from .repl_child import MAX_FRAME
 
 _MAX_STRUCTURE = 64 * 1024  # quotes, and bytes outside of texts
 _READ_BYTES = 64 * 1024  # more makes malloc map and unmap pages for every frame
-_BRIEFLY_S = 300e-6  # a small block takes 100 to 200 microseconds
+_BRIEFLY_S = 700e-6  # a small block takes 100 microseconds, the first of a session 600
 _MAX_UNREAD = 4  # frames that nobody waits for
 
 
