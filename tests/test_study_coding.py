@@ -70,6 +70,12 @@ def test_lengths_are_exact_and_near_their_targets(recipes, contexts):
         assert tokens.count(contexts[recipe.id]) == recipe.tokens
 
 
+def test_files_stand_in_the_order_of_their_paths(contexts):
+    for context in contexts.values():
+        paths = list(code_check.split_files(context))
+        assert paths == sorted(paths)
+
+
 def test_recipes_are_plain_data_with_ids_of_their_own(recipes):
     for recipe in each(recipes):
         assert json.loads(json.dumps(dataclasses.asdict(recipe)))["parts"] == recipe.parts

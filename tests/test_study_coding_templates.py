@@ -80,7 +80,6 @@ class Base:
 
     def __init__(self, size: "int" = 2):
         self.size = size
-        self.kind: str
         self.other, self.kind = 1, 2
 
     @property
@@ -95,6 +94,7 @@ class Base:
     @prices.cached(limit=3)
     @staticmethod
     def grow(self, by):
+        self.kind: str
         def inner():
             self.size = by
         return inner
