@@ -22,7 +22,7 @@ from ...errors import DataError
 _ARCHIVES = {".whl", ".zip"}
 _SUFFIXES = (".py", ".pyi")
 _ENVIRONMENTS = {"site-packages", "node_modules", "venv"}
-_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, NotImplementedError)
+_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError)  # the last for an unknown compression or a password
 
 
 @dataclass
