@@ -112,13 +112,25 @@ class Judge(ApiModel):
     families: list[str] = Field(["research", "coding"], description="families whose answers are judged")
 
 
-class Tasks(Section):
-    """The training mixture and the lengths of its contexts. With a `dataset` the mixture is that data set's."""
+class Mixture(Section):
+    """Shares of the families; the study's are the defaults."""
 
-    dataset: str = Field("", description="folder that make dataset wrote; empty: the offline families")
     aggregation: Share = Field(0.35, description="share of aggregation questions")
     research: Share = Field(0.40, description="share of research questions")
     coding: Share = Field(0.25, description="share of coding questions")
+
+    @model_validator(mode="after")
+    def _check_shares(self):
+        total = self.aggregation + self.research + self.coding
+        if abs(total - 1) > 1e-6:
+            raise ValueError(f"aggregation + research + coding must be 1, not {total:g}")
+        return self
+
+
+class Tasks(Mixture):
+    """The training mixture and the lengths of its contexts. With a `dataset` the mixture is that data set's."""
+
+    dataset: str = Field("", description="folder that make dataset wrote; empty: the offline families")
     hidden_labels: Share = Field(0.5, description="share of aggregation questions whose records do not show their label")
     two_hop: Share = Field(0.3, description="share of research questions that need two pages")
     min_chars: PositiveInt = Field(5_000, description="shortest context, characters")
@@ -126,10 +138,7 @@ class Tasks(Section):
     pool: PositiveInt = Field(512, description="distinct training questions")
 
     @model_validator(mode="after")
-    def _check(self):
-        total = self.aggregation + self.research + self.coding
-        if abs(total - 1) > 1e-6:
-            raise ValueError(f"aggregation + research + coding must be 1, not {total:g}")
+    def _check_lengths(self):
         if self.min_chars > self.max_chars:
             raise ValueError(f"min_chars {self.min_chars} is over max_chars {self.max_chars}")
         return self

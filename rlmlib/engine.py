@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from .background import BackgroundLoop
 from .config import Params
-from .errors import ConfigError, RunError
+from .errors import ConfigError, RunError, one_line
 from .harness.export import cut, to_dict
-from .harness.rollout import RolloutRunner, failure_text, server_of
+from .harness.rollout import RolloutRunner, server_of
 from .harness.trajectory import Rollout
 from .harness.workers import WorkerPool
 from .models import choose
@@ -123,7 +123,7 @@ class Engine:
             except (ConfigError, RunError):
                 raise
             except Exception as error:  # noqa: BLE001 - one rollout never costs the others of its batch
-                rollout.error = failure_text(error)
+                rollout.error = one_line(error)
             return Attempt(job.example, job.index, rollout, correct)
 
         async with self.judge or contextlib.nullcontext():

@@ -31,3 +31,9 @@ class TrainingError(RlmError):
 
 class InfrastructureError(RlmError):
     """A worker, leaf or sampler failed. Never counted as a wrong answer."""
+
+
+def one_line(error: Exception, most_chars: int = 500) -> str:
+    """An error as one line. Its type is named where the message was not written for a reader."""
+    text = " ".join(str(error).split())[:most_chars]
+    return text if isinstance(error, RlmError) else f"{type(error).__name__}: {text}"

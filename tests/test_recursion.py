@@ -12,7 +12,8 @@ from test_harness import EchoLeaf, Script, block
 from rlmlib.config import Harness
 from rlmlib.errors import ConfigError, InfrastructureError
 from rlmlib.harness.repl import ReplServer
-from rlmlib.harness.rollout import KEPT_REFUSALS, STOP_S, RolloutRunner
+from rlmlib.harness.rollout import STOP_S, RolloutRunner
+from rlmlib.harness.subcalls import KEPT_REFUSALS
 from rlmlib.harness.trajectory import Tokens
 from rlmlib.harness.workers import WorkerPool
 from rlmlib.models.base import Reply

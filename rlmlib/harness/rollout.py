@@ -1,26 +1,21 @@
 """The turn loop: one question over one context, from the first message to the answer, children included."""
 
 import asyncio
-import json
 import math
 import time
-from collections.abc import Awaitable, Callable
 
 from ..config import Harness
-from ..errors import ConfigError, InfrastructureError, RlmError
-from ..models.base import ContextFull, Leaf, Message, ModelError, Reply, Session
+from ..errors import ConfigError, InfrastructureError, one_line
+from ..models.base import ContextFull, Leaf, Message, Reply, Session
 from .budget import Budget, Limits
 from .prompts import PROMPT_SETS
 from .protocol import cut_output, parse_reply
 from .repl import Repl, ReplServer, WorkerDied
-from .trajectory import REFUSALS, Call, Rollout, Tokens, Turn
+from .subcalls import Subcalls, cost_of
+from .trajectory import Rollout, Turn
 
-WINDOW_SHARE = 0.85  # a leaf prompt may fill this share of its window (the study's rule)
 MARGIN_S = 30.0  # or half: of a worker's deadline that code and subcalls may not use, so that slow code never looks like a failed worker
 STOP_S = 2.0  # for a block at its time limit to end by itself, which keeps what it printed
-KEPT_REFUSALS = 100  # refused calls of a rollout that are kept one by one; the others are counted
-KEPT_PROMPT_CHARS = 20_000  # of a subcall's prompt in the record
-ERROR_CHARS = 500
 
 
 def server_of(config: Harness) -> ReplServer:
@@ -51,7 +46,7 @@ class RolloutRunner:
         try:
             await conversation.run()
         except (InfrastructureError, OSError) as error:
-            rollout.error = failure_text(error)
+            rollout.error = one_line(error)
         return rollout
 
 
@@ -72,9 +67,9 @@ class _Conversation:
         deadline_s = self.config.deadline_s
         self.work_limit_s = min(self.config.rollout_timeout_s, deadline_s - min(MARGIN_S, deadline_s / 2))
         self.work_until = math.inf  # when this turn's work has to end
-        self.refusals = 0  # kept so far
         self.name = getattr(session, "name", "policy")
-        self.child_slots = asyncio.Semaphore(self.config.concurrent_children)  # of its own: a shared one would deadlock at depth 3
+        child = self._child if depth + 1 < self.config.depth else None
+        self.subcalls = Subcalls(self.config, runner.leaf, runner.leaf_slots, budget, self.rollout, self._time_left, child)
 
     async def run(self) -> Rollout:
         began = time.monotonic()
@@ -140,7 +135,7 @@ class _Conversation:
                 if hold is None:
                     raise _Stopped("budget:dollars")
                 reply = await self.session.reply(messages, self.max_turn_tokens)
-            cost = _cost(reply)
+            cost = cost_of(reply)
             self.budget.charge(cost)
             return reply
         except TimeoutError:
@@ -156,7 +151,7 @@ class _Conversation:
         reply = await self._reply(messages)
         parsed = parse_reply(reply.text)
         blocks = list(parsed.blocks) if kind != "finalise" else []
-        turn = Turn(kind, reply.text or "", blocks, model=self.name, tokens=_cost(reply))
+        turn = Turn(kind, reply.text or "", blocks, model=self.name, tokens=cost_of(reply))
         self.rollout.turns.append(turn)
         work_began = time.monotonic()
         self.work_until = work_began + self.work_limit_s - self.work_s
@@ -181,7 +176,7 @@ class _Conversation:
             block_s, leaf_s = min(self.config.block_timeout_s, left), min(self.config.leaf_timeout_s, left)
             try:
                 async with asyncio.timeout(left + STOP_S):  # the two are counted apart and may add up to more
-                    result = await self.repl.run(code, self._serve, block_s, leaf_s)
+                    result = await self.repl.run(code, self.subcalls.serve, block_s, leaf_s)
             except (WorkerDied, TimeoutError) as error:
                 await self._restart()
                 why = str(error) or "the block ran over its time limit"
@@ -209,147 +204,10 @@ class _Conversation:
         self.repl.kill()
         await self._open()
 
-    # --- subcalls
-
-    async def _serve(self, kind: str, prompts: list[str], timeout_s: float) -> list[str]:
-        """Answers for a block, in order. Where there is none, a text that says why stands in its place."""
-        if kind == "budget":
-            return [json.dumps(self.budget.left())]
-        children = kind == "rlm" and self.depth + 1 < self.config.depth
-        work = [self._prepare(prompt, children) for prompt in prompts[: self.config.max_batch]]
-        self._record([call for call, _ in work])
-        surplus = self._refuse_surplus(prompts, children)
-        timeout_s = min(timeout_s, self._time_left())
-        await _within(timeout_s, [self._answer(call, answer) for call, answer in work if answer])
-        return [call.text for call, _ in work] + surplus
-
-    def _prepare(self, prompt: str, children: bool) -> tuple[Call, Callable[[], Awaitable] | None]:
-        """A call, and how to answer it; refused ones, which are not sent, have their text already."""
-        leaf, call = self.runner.leaf, self._call(prompt, children)
-        size, limit = (0, 0) if children else (leaf.count_tokens(prompt), int(leaf.window_tokens * WINDOW_SHARE))
-        if size > limit:
-            call.error, call.text = "too_long", f"error: prompt of {size} tokens is over the limit of {limit}; send a shorter excerpt"
-        elif not self.budget.reserve_call(reserved := 0 if children else size + leaf.max_tokens):
-            _refuse(call, self.budget.tripped)
-        else:
-            call.error, call.text = "late", "error: no answer in time"  # until there is one
-            return call, (lambda: self._child_in_turn(call, prompt)) if children else (lambda: self._leaf(call, prompt, size, reserved))
-        return call, None
-
-    def _call(self, prompt: str, children: bool) -> Call:
-        kind, model = ("child", "policy") if children else ("leaf", self.runner.leaf.name)
-        return Call(kind, model, kept_prompt(prompt))
-
-    def _refuse_surplus(self, prompts: list[str], children: bool) -> list[str]:
-        """What stands in place of the answers that a batch is too long for."""
-        largest = self.config.max_batch
-        count = max(0, len(prompts) - largest)
-        text = f"error: a batch holds at most {largest} prompts"
-        kept = [self._call(prompt, children) for prompt in prompts[largest : largest + KEPT_REFUSALS - self.refusals]]
-        for call in kept:
-            call.error, call.text = "batch", text
-        self._record(kept)
-        self.rollout.refused_unkept += count - len(kept)
-        return [text] * count
-
-    def _record(self, calls: list[Call]):
-        """Keep the calls of a block, but only count refused ones beyond the first: a block can make any number of them."""
-        for call in calls:
-            refused = call.error in REFUSALS
-            if refused and self.refusals >= KEPT_REFUSALS:
-                self.rollout.refused_unkept += 1
-            else:
-                self.rollout.turns[-1].calls.append(call)
-                self.refusals += refused
-
-    @staticmethod
-    async def _answer(call: Call, answer: Callable[[], Awaitable]):
-        began = time.monotonic()
-        try:
-            await answer()
-        finally:
-            call.seconds = time.monotonic() - began
-
-    async def _leaf(self, call: Call, prompt: str, size: int, reserved: int):
-        """Send it once it has its turn, unless the budget ran out by then."""
-        leaf, budget, hold = self.runner.leaf, self.budget, None
-        estimate = leaf.most_dollars(size) if hasattr(leaf, "most_dollars") else None
-        try:
-            hold = await budget.hold_dollars(leaf.name, estimate)
-            if hold is None:
-                return _refuse(call, "dollars")
-            async with self.runner.leaf_slots:
-                if over := budget.exceeded():
-                    return _refuse(call, over)
-                call.tokens, call.attempts = Tokens(size), 1  # should it be cancelled once it is sent
-                await _send(leaf, call, prompt)
-        finally:
-            if call.error == "budget":
-                budget.give_back(reserved)
-            else:
-                budget.settle_call(reserved, call.tokens)
-            if hold is not None:
-                budget.release(hold, leaf.name, call.tokens if call.error is None else None)
-
-    async def _child_in_turn(self, call: Call, prompt: str):
-        async with self.child_slots:
-            if over := self.budget.exceeded():
-                _refuse(call, over)
-                self.budget.give_back(0)
-            else:
-                await self._child(call, prompt)
-
-    async def _child(self, call: Call, prompt: str):
-        session = self.session.child()
-        question = self.prompts.child_question
-        child = _Conversation(self.runner, question, prompt, session, self.max_turn_tokens, self.budget, self.depth + 1)
-        call.child, call.model, call.attempts = child.rollout, child.name, 1
-        try:
-            rollout = await child.run()
-        except Exception as error:  # noqa: BLE001 - one failing child never fails its batch
-            child.rollout.error = failure_text(error)
-            call.error, call.text = "failed", f"error: {child.rollout.error}"
-        else:
-            call.error = None
-            call.text = rollout.answer if rollout.answer is not None else f"error: the child ended without an answer ({rollout.stop})"
-        finally:
-            call.tokens = child.rollout.usage.root
-
-
-async def _send(leaf: Leaf, call: Call, prompt: str):
-    """One leaf call. Whatever a leaf raises becomes the text of its call."""
-    try:
-        reply = await leaf.complete(prompt)
-    except Exception as error:  # noqa: BLE001 - a leaf is anybody's code, and one failing call never fails its batch
-        call.error, call.text, call.tokens = "failed", f"error: {failure_text(error)}", Tokens()
-        if isinstance(error, ModelError):
-            call.attempts = error.attempts
-            call.tokens = Tokens(error.prompt_tokens, error.completion_tokens, dollars=error.dollars)
-    else:
-        call.text, call.attempts, call.error, call.tokens = reply.text, reply.attempts, None, _cost(reply)
-
-
-def _refuse(call: Call, kind: str):
-    """Tell the model which limit of the budget keeps a call from being sent."""
-    why = "subcalls" if kind == "subcalls" else f"budget of {kind.replace('_', ' ')}"
-    call.error, call.text = "budget", f"error: no {why} left"
-
-
-def _cost(reply: Reply) -> Tokens:
-    return Tokens(reply.prompt_tokens, reply.completion_tokens, reply.thinking_tokens, reply.dollars)
-
-
-def kept_prompt(prompt: str) -> str:
-    """A subcall's prompt for the record: a long one is cut to its first characters, with the true length behind them."""
-    if len(prompt) <= KEPT_PROMPT_CHARS:
-        return prompt
-    return f"{prompt[:KEPT_PROMPT_CHARS]}\n[... the first {KEPT_PROMPT_CHARS:,} of {len(prompt):,} characters]"
-
-
-def failure_text(error: Exception) -> str:
-    """An error as one line. Its type is named where the message was not written for a reader."""
-    text = " ".join(str(error).split())[:ERROR_CHARS]
-    return text if isinstance(error, RlmError) else f"{type(error).__name__}: {text}"
+    def _child(self, prompt: str) -> "_Conversation":
+        """A child over a prompt. It draws on the same budget."""
+        session, question = self.session.child(), self.prompts.child_question
+        return _Conversation(self.runner, question, prompt, session, self.max_turn_tokens, self.budget, self.depth + 1)
 
 
 def check_context(context):
@@ -364,18 +222,3 @@ def characters(context: str | list | tuple | dict) -> int:
         return len(context)
     parts = [*context, *context.values()] if isinstance(context, dict) else context
     return sum(len(str(part)) for part in parts)
-
-
-async def _within(timeout_s: float, work: list[Awaitable]):
-    """Run all at once; what is not done in time is cancelled. Raises what one of them raised."""
-    tasks = [asyncio.ensure_future(w) for w in work]
-    if not tasks:
-        return
-    try:
-        done, _ = await asyncio.wait(tasks, timeout=timeout_s)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    for task in done:
-        task.result()

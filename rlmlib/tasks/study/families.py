@@ -1,12 +1,11 @@
 """The three families of a dataset, made from its parameters."""
 
-from contextlib import ExitStack
 from pathlib import Path
 
 from ...notebook import resolve
 from ..sources.classification import read_records
+from ..sources.codebases import listed_bytes
 from ..sources.frames import read_frames, titles
-from ..sources.places import locate
 from .aggregation.family import AggregationFamily
 from .coding.compose import split_packages
 from .coding.family import CodingFamily
@@ -38,9 +37,5 @@ def _research(params: DatasetParams, cache: Path) -> Family:
 
 
 def _coding(params: DatasetParams, cache: Path) -> Family:
-    sizes = {}
-    with ExitStack() as stack:
-        for spec in params.sources.codebases:
-            sizes[spec] = sum(locate(spec, stack).sizes.values())
-    train, evaluation = split_packages(sizes, params.seed)
-    return CodingFamily(train, evaluation)
+    sizes = {spec: listed_bytes(spec) for spec in params.sources.codebases}
+    return CodingFamily(*split_packages(sizes, params.seed))

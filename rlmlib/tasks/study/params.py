@@ -5,9 +5,10 @@ from pathlib import Path
 from pydantic import Field, model_validator
 
 from ... import params_file
+from ...config import Mixture
 from ...errors import DataError
 from ...notebook import resolve
-from ...params_file import PositiveInt, Section, Seed, Share
+from ...params_file import PositiveInt, Section, Seed
 from ..sources.classification import HubSet, KnownName, KnownSet, SetSpec, TableSet
 from ..sources.documents import FileSource, HubSource, Source
 
@@ -26,26 +27,35 @@ class Lengths(Section):
         return self
 
 
-class Records(Section):
-    """A labelled text classification set: files of a known format, a table, or a data set of the Hub."""
+class _Place(Section):
+    """Where one source is: a path below the folder of the sources, or a data set of the Hub."""
 
-    format: KnownName | None = Field(None, description="known layout of the files in `path`")
-    path: str | None = Field(None, description="folder of a known format, or a table (csv, tsv, json, jsonl, parquet)")
-    name: str = Field("", description="name in the recipes; the format's if left out")
+    path: str | None = Field(None, description="file or folder")
     hub: str | None = Field(None, description="id on the Hub, instead of a path")
     revision: str = Field("", description="commit of the Hub data set")
     split: str = Field("train", description="split of the Hub data set")
     config: str | None = Field(None, description="configuration of the Hub data set")
     text: str = Field("text", description="column of the texts")
+
+    @model_validator(mode="after")
+    def _check_place(self):
+        if (self.path is None) == (self.hub is None):
+            raise ValueError("give either path or hub")
+        return self
+
+
+class Records(_Place):
+    """A labelled text classification set: a folder of a known format, a table (csv, tsv, json, jsonl, parquet), or the Hub."""
+
+    format: KnownName | None = Field(None, description="known layout of the files in `path`")
+    name: str = Field("", description="name in the recipes; the format's if left out")
     label: str = Field("label", description="column of the labels")
     label_names: dict[str, str] | None = Field(None, description="names of the labels by label as written")
     encoding: str = Field("utf-8", description="of a table")
     breaks: list[str] = Field([], description="what stands for a line break in the texts, as the backslash does in AG News")
 
     @model_validator(mode="after")
-    def _check(self):
-        if (self.path is None) == (self.hub is None):
-            raise ValueError("give either path or hub")
+    def _check_name(self):
         if self.format is None and not self.name:
             raise ValueError("name is required where no format is given")
         return self
@@ -59,23 +69,11 @@ class Records(Section):
         return TableSet(self.name, folder / self.path, self.text, self.label, self.label_names, self.encoding, breaks=tuple(self.breaks))
 
 
-class Documents(Section):
+class Documents(_Place):
     """Texts: a file (jsonl, json, parquet, csv, tsv, with .gz too), a folder of .txt and .md, or a data set of the Hub."""
 
-    path: str | None = Field(None, description="file or folder")
-    hub: str | None = Field(None, description="id on the Hub, instead of a path")
-    revision: str = Field("", description="commit of the Hub data set")
-    split: str = Field("train", description="split of the Hub data set")
-    config: str | None = Field(None, description="configuration of the Hub data set")
-    text: str = Field("text", description="column of the texts")
     title: str = Field("title", description="column of the titles, where there is one")
     limit: PositiveInt | None = Field(None, description="documents read at most")
-
-    @model_validator(mode="after")
-    def _check(self):
-        if (self.path is None) == (self.hub is None):
-            raise ValueError("give either path or hub")
-        return self
 
     def source(self, folder: Path) -> Source:
         fields = {"limit": self.limit, "text_field": self.text, "title_field": self.title}
@@ -99,30 +97,20 @@ class Sources(Section):
         named = [("records", records.path) for records in self.records]
         named += [(field, documents.path) for field in ("distractors", "pages") for documents in getattr(self, field)]
         for field, path in [*named, ("frames", self.frames)]:
-            place = resolve(self.folder) / (path or "")
-            if not place.exists():
+            place = None if path is None else resolve(self.folder) / path
+            if place is not None and not place.exists():
                 raise DataError(f"{place}: is not there (sources.{field}); put it there, or name its folder by DATA=...")
 
 
-class DatasetParams(Section):
+class DatasetParams(Mixture):
     """A whole dataset file."""
 
     name: str = Field(description="name of the dataset")
     seed: Seed = Field(42, description="seed of everything random")
     train: PositiveInt = Field(1564, description="training examples")
     eval: PositiveInt = Field(452, description="evaluation examples")
-    aggregation: Share = Field(0.35, description="share of aggregation examples")
-    research: Share = Field(0.40, description="share of deep research examples")
-    coding: Share = Field(0.25, description="share of coding examples")
     lengths: Lengths = Lengths()
     sources: Sources
-
-    @model_validator(mode="after")
-    def _check(self):
-        total = self.aggregation + self.research + self.coding
-        if abs(total - 1) > 1e-6:
-            raise ValueError(f"aggregation + research + coding must be 1, not {total:g}")
-        return self
 
     def counts(self, split: str) -> dict[str, int]:
         """Examples of each family in a split; the shares are met to the nearest whole number, the last family takes the rest."""
