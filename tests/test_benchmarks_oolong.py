@@ -243,7 +243,7 @@ def test_bad_rows_of_oolong_are_named(tmp_path, synth):
     assert "row 7, column 'context_window_text' differs" in refusal("oolong", mixed, lengths=[1024])
     table = synth_rows()
     table[6]["context_len"] = "1024"
-    assert "row 7, column 'context_len' is str, not int" in refusal("oolong", write(tmp_path / "typed.jsonl", table), lengths=[1024])
+    assert "line 7: column 'context_len' is str, not int" in refusal("oolong", write(tmp_path / "typed.jsonl", table), lengths=[1024])
     bare = [{key: value for key, value in row.items() if key != "answer_type"} for row in synth_rows()]
     assert "no column 'answer_type'" in refusal("oolong", write(tmp_path / "bare.jsonl", bare), lengths=[1024])
 

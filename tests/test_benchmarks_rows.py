@@ -44,27 +44,28 @@ def test_rows_of_the_hub_come_through_the_datasets_library(tmp_path):
 @pytest.mark.parametrize("suffix", [".parquet", ".jsonl", ".json"])
 def test_a_missing_column_and_a_wrong_type_name_file_and_column(tmp_path, suffix):
     missing = write(tmp_path / f"missing{suffix}", [{"id": 1, "more": 2}])
-    with pytest.raises(DataError, match=rf"missing\{suffix}.*no column 'text'; it has id, more"):
+    with pytest.raises(DataError, match=rf"missing\{suffix}.*no column 'text'; it has 'id', 'more'"):
         list(rows(missing, SET, COLUMNS))
     wrong = write(tmp_path / f"wrong{suffix}", [{"id": 1, "text": "x"}, {"id": 2, "text": None}])
-    with pytest.raises(DataError, match=rf"wrong\{suffix}: row 2, column 'text' is NoneType, not str"):
+    with pytest.raises(DataError, match=rf"wrong\{suffix}, (row|line) 2: column 'text' is NoneType, not str"):
         list(rows(wrong, SET, COLUMNS))
 
 
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("a.json", b"", "no JSON list"),
+        ("a.json", b"", "has no rows"),
         ("a.json", b"[]", "has no rows"),
-        ("a.json", b'{"id": 1, "text": "x"}', "has no rows"),
+        ("a.json", b'{\n"id": 1, "text": "x"}', "line 1: is not JSON"),
         ("a.json", b'[{"id": 1, "te', "no JSON list"),
-        ("a.json", b"[1, 2]", "row 1 is no object"),
+        ("a.json", b"[1, 2]", "row 1: is a int, not an object"),
         ("a.jsonl", b"", "has no rows"),
-        ("a.jsonl", b'{"id": 1, "text": "x"}\n{"id"', "line 2 is no JSON"),
-        ("a.jsonl", b'{"id": 1, "text": "\xff"}', "cannot be read"),
+        ("a.jsonl", b'{"id": 1, "text": "x"}\n{"id"', "line 2: is not JSON"),
+        ("a.jsonl", b'{"id": 1, "text": "\xff"}', "line 1: is not utf-8"),
         ("a.parquet", b"", "no readable parquet"),
         ("a.parquet", b"PAR1 and nothing else", "no readable parquet"),
-        ("a.csv", b"id,text\n", "none of .parquet"),
+        ("a.csv", b"id,text\n1,x\n", "line 2: column 'id' is str, not int"),
+        ("a.xml", b"<a/>", "format .xml is unknown"),
     ],
 )
 def test_broken_files_are_named(tmp_path, name, content, says):

@@ -243,12 +243,12 @@ def test_bad_rows_are_named(tmp_path):
     fails(TableSet("own", path, "text", "label"), "own.csv", "1 label(s)")
     lines = tmp_path / "own.jsonl"
     lines.write_text('{"text": "a", "label": 0}\n{"text": "b"}\n')
-    fails(TableSet("own", lines, "text", "label"), "row 2", "'label'")
+    fails(TableSet("own", lines, "text", "label"), "line 2", "'label'")
     lines.write_text('{"text": "a", "label": 0}\n{"text": ["b"], "label": 1}\n')
     fails(TableSet("own", lines, "text", "label"), "'text'", "list")
     lines.write_text('{"text": "a", "label": 0}\nnull\n')
-    fails(TableSet("own", lines, "text", "label"), "row 2")
-    (tmp_path / "own.json").write_text('{"text": "a"}')
+    fails(TableSet("own", lines, "text", "label"), "line 2: is a NoneType")
+    (tmp_path / "own.json").write_text('{\n"text": "a"}')
     fails(TableSet("own", tmp_path / "own.json", "text", "label"), "own.json", "list of objects")
     (tmp_path / "own.xls").write_text("x")
     fails(TableSet("own", tmp_path / "own.xls", "text", "label"), "own.xls", ".xls")
@@ -322,7 +322,7 @@ def test_hub_class_ids_become_names(hub):
 def test_hub_errors_are_one_line(hub):
     fails(HubSet("own", str(hub), revision="0" * 40, split="train"), "own_set", "'text'", "'sms'")
     fails(HubSet("own", str(hub), revision="0" * 40, split="dev", text="sms"), "own_set", "split dev")
-    fails(HubSet("own", str(hub), revision="0" * 40, split="test", text="sms"), "own_set", "label", "-1")
+    fails(HubSet("own", str(hub), revision="0" * 40, split="test", text="sms"), "own_set", "record 1 has no label")
     fails(HubSet("own", "somebody/nowhere", revision="0" * 40, split="train"), "somebody/nowhere", "network")
     fails(HubSet("own", str(hub), revision="", split="train"), "revision")
 

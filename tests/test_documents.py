@@ -49,7 +49,7 @@ FORMATS = {
     "b.jsonl.gz": lambda _: gzip.compress(lines_of(ROWS)),
     "c4-train.00000-of-01024.json.gz": lambda _: gzip.compress(lines_of(ROWS)),
     "lines.json": lambda _: b"\xef\xbb\xbf" + lines_of(ROWS),
-    "list.json": lambda _: b"\n" + json.dumps(ROWS, indent=2).encode(),
+    "list.json": lambda _: b"\xef\xbb\xbf\n" + json.dumps(ROWS, indent=2).encode(),
     "table.csv": lambda _: b"\xef\xbb\xbf" + table_of(ROWS, ","),
     "table.tsv.gz": lambda _: gzip.compress(table_of(ROWS, "\t")),
     "rows.parquet": lambda folder: parquet_of(ROWS, folder / "made"),
@@ -115,21 +115,21 @@ def test_long_cells_of_a_table_are_read(tmp_path):
 
 
 BROKEN = {
-    "missing.jsonl": (None, "missing.jsonl: cannot be read"),
-    "field.jsonl": (b'{"body": "x", "n": 1}\n', "row 1: has no field 'text', only body, n; set text_field"),
-    "kind.jsonl": (b'{"text": "x"}\n{"text": ["x"]}\n', "row 2: field 'text' is a list"),
+    "missing.jsonl": (None, "missing.jsonl: is not there"),
+    "field.jsonl": (b'{"body": "x", "n": 1}\n', "line 1: has no field 'text', only body, n; set text_field"),
+    "kind.jsonl": (b'{"text": "x"}\n{"text": ["x"]}\n', "line 2: field 'text' is a list"),
     "line.jsonl": (b'{"text": "x"}\n{"text": "x"\n', "line 2: is not JSON"),
     "scalar.jsonl": (b"17\n", "line 1: is a int, not an object"),
-    "latin.jsonl": (b'{"text": "x"}\n{"text": "caf\xe9"}\n', "line 2: is not UTF-8"),
-    "latin.csv": (b"text\ncaf\xe9\n", "latin.csv: is not UTF-8 (byte 0xe9)"),
+    "latin.jsonl": (b'{"text": "x"}\n{"text": "caf\xe9"}\n', "line 2: is not utf-8"),
+    "latin.csv": (b"text\ncaf\xe9\n", "latin.csv, line 2: is not utf-8"),
     "short.json": (b'[{"text": "x"}, {"te', "short.json: is no JSON list"),
-    "scalars.json": (b"[1, 2]", "item 1: is a int"),
+    "scalars.json": (b"[1, 2]", "row 1: is a int, not an object"),
     "cut.jsonl.gz": (gzip.compress(lines_of(ROWS) * 50)[:-20], "the compressed data ends early"),
     "plain.json.gz": (lines_of(ROWS), "plain.json.gz: cannot be read (Not a gzipped file"),
     "ragged.csv": (b"title,text\na,b\nc\n", "ragged.csv, line 3: does not have 2 fields"),
-    "bad.parquet": (b"PAR1 no", "bad.parquet: is no parquet file"),
-    "what.xml": (b"<a/>", "what.xml: format unknown"),
-    "items.jsonl": (b'{"wiki_items": ["x"]}\n', "row 1, field 'wiki_items', item 1: is a str"),
+    "bad.parquet": (b"PAR1 no", "bad.parquet: is no readable parquet file"),
+    "what.xml": (b"<a/>", "what.xml: format .xml is unknown"),
+    "items.jsonl": (b'{"wiki_items": ["x"]}\n', "line 1, field 'wiki_items', item 1: is a str"),
     "hotpot.jsonl": (b'{"question": "?", "context": [["a"]]}\n', "field 'context' has no titles with sentences"),
 }
 
@@ -147,7 +147,7 @@ def test_a_broken_file_is_named_with_its_place(name, tmp_path):
 
 def test_a_text_file_in_another_encoding_is_named(tmp_path):
     (tmp_path / "old.txt").write_bytes(b"caf\xe9")
-    with pytest.raises(DataError, match="old.txt: is not UTF-8"):
+    with pytest.raises(DataError, match="old.txt, line 1: is not utf-8"):
         list(FileSource(tmp_path).documents())
 
 
@@ -219,7 +219,7 @@ def test_an_unreachable_hub_is_one_line(monkeypatch):
     monkeypatch.setattr(datasets, "load_dataset", unreachable)
     with pytest.raises(DataError) as caught:
         list(HubSource("allenai/c4", COMMIT, "en").documents())
-    assert str(caught.value).startswith("allenai/c4@01234567: the Hub did not give it (Couldn't reach")
+    assert str(caught.value).startswith("allenai/c4@01234567, split train: cannot be read from the Hub (ConnectionError: Couldn't")
     assert "\n" not in str(caught.value)
 
 

@@ -4,15 +4,9 @@ A source has a name for people, a fingerprint that changes whenever its document
 documents in the same order every time.
 """
 
-import csv
-import gzip
 import hashlib
-import io
-import json
 import re
-import sys
-import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -20,6 +14,7 @@ from typing import Protocol
 from urllib.parse import unquote
 
 from ...errors import DataError
+from .rows import Placed, check_object, file_rows, hub_rows, lines
 
 TEXT_SUFFIXES = (".txt", ".md")
 ID_FIELDS = ("id", "_id", "docid")
@@ -50,7 +45,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class FileSource:
-    """A local .jsonl, .json, .parquet, .csv or .tsv (all but parquet also with .gz), or a folder of .txt and .md files.
+    """A local file that file_rows reads (.jsonl, .json, .parquet, .csv, .tsv, ...), or a folder of .txt and .md files.
 
     limit: documents read at most. text_field, title_field: of the rows; a folder's titles are its file names,
     with %2F for a slash.
@@ -79,12 +74,8 @@ class FileSource:
 
     def documents(self) -> Iterator[Document]:
         path = Path(self.path)
-        found = _from_folder(path) if path.is_dir() else self._from_rows(path)
+        found = _from_folder(path) if path.is_dir() else _from_rows(file_rows(path), self.text_field, self.title_field)
         return islice(found, self.limit)
-
-    def _from_rows(self, path: Path) -> Iterator[Document]:
-        for number, row in enumerate(rows(path), 1):
-            yield from documents_of(row, f"{path}, row {number}", str(number), self.text_field, self.title_field)
 
 
 @dataclass(frozen=True)
@@ -115,113 +106,13 @@ class HubSource:
         return _digest(repr(self))
 
     def documents(self) -> Iterator[Document]:
-        return islice(self._all_documents(), self.limit)
-
-    def _all_documents(self) -> Iterator[Document]:
-        for number, row in enumerate(self._rows(), 1):
-            yield from documents_of(row, f"{self.name}, row {number}", str(number), self.text_field, self.title_field)
-
-    def _rows(self) -> Iterator[dict]:
-        from datasets import load_dataset
-
-        try:
-            yield from load_dataset(
-                self.dataset,
-                self.config,
-                split=self.split,
-                revision=self.revision,
-                data_files=list(self.data_files) or None,
-                streaming=True,
-            )
-        except Exception as error:  # of the library or of any of those below it
-            raise DataError(hub_failure(self.name, error)) from error
+        which = {"revision": self.revision, "split": self.split, "config": self.config, "data_files": self.data_files}
+        return islice(_from_rows(hub_rows(self.dataset, **which), self.text_field, self.title_field), self.limit)
 
 
-def hub_failure(name: str, error: Exception) -> str:
-    """One line on a data set that the Hub did not give."""
-    reason = " ".join(str(error).split())[:200] or type(error).__name__
-    return f"{name}: the Hub did not give it ({reason}); check the network, the name and the revision, or use a local copy"
-
-
-def rows(path: Path) -> Iterator[dict]:
-    """The rows of a file as dictionaries, read by the ending of its name."""
-    name = path.name.lower().removesuffix(".gz")
-    try:
-        if name.endswith(".parquet"):
-            yield from _parquet_rows(path)
-        elif name.endswith((".csv", ".tsv")):
-            with _open(path) as stream:
-                yield from table_rows(io.TextIOWrapper(stream, "utf-8-sig", newline=""), str(path), "," if name.endswith(".csv") else "\t")
-        elif name.endswith((".jsonl", ".ndjson", ".json")):
-            with _open(path) as stream:
-                yield from _json_rows(stream, path)
-        else:
-            raise DataError(f"{path}: format unknown; give .jsonl, .json, .parquet, .csv, .tsv or a folder of .txt and .md files")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: is not UTF-8 (byte {error.object[error.start]:#04x}); convert it, for example with iconv") from None
-    except (EOFError, zlib.error) as error:
-        raise DataError(f"{path}: the compressed data ends early or is damaged ({error}); fetch it again") from None
-    except OSError as error:  # gzip.BadGzipFile included
-        raise DataError(f"{path}: cannot be read ({error.strerror or error}); check the path and the format") from None
-
-
-def _open(path: Path):
-    return gzip.open(path, "rb") if path.name.lower().endswith(".gz") else open(path, "rb")
-
-
-def table_rows(lines, where: str, delimiter: str) -> Iterator[dict]:
-    """The rows of a table with a header line."""
-    csv.field_size_limit(sys.maxsize)  # the default, 128 KiB, is shorter than many a page
-    reader = csv.DictReader(lines, delimiter=delimiter)
-    try:
-        for row in reader:
-            if None in row or None in row.values():
-                raise DataError(f"{where}, line {reader.line_num}: does not have {len(reader.fieldnames)} fields; mend its quotes")
-            yield row
-    except csv.Error as error:
-        raise DataError(f"{where}, line {reader.line_num}: is no row of a table ({error}); mend this line") from None
-
-
-def _json_rows(stream, path: Path) -> Iterator[dict]:
-    """One object a line, or the objects of one list."""
-    start = stream.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()
-    stream.seek(0)
-    if start.startswith(b"["):
-        import ijson
-
-        try:
-            for number, row in enumerate(ijson.items(stream, "item", use_float=True), 1):
-                yield _object(row, f"{path}, item {number}")
-        except ijson.JSONError as error:
-            raise DataError(f"{path}: is no JSON list ({' '.join(str(error).split())[:100]}); fetch it again") from None
-        return
-    for number, line in enumerate(stream, 1):
-        if line.strip():
-            try:
-                row = json.loads(line.decode("utf-8-sig"))
-            except UnicodeDecodeError:
-                raise DataError(f"{path}, line {number}: is not UTF-8; convert the file, for example with iconv") from None
-            except ValueError as error:
-                raise DataError(f"{path}, line {number}: is not JSON ({error}); mend or remove the line") from None
-            yield _object(row, f"{path}, line {number}")
-
-
-def _object(row, where: str) -> dict:
-    if not isinstance(row, dict):
-        raise DataError(f"{where}: is a {type(row).__name__}, not an object with fields; give one object a document")
-    return row
-
-
-def _parquet_rows(path: Path) -> Iterator[dict]:
-    import pyarrow
-    from pyarrow import parquet
-
-    try:
-        with parquet.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=64):
-                yield from batch.to_pylist()
-    except pyarrow.ArrowInvalid as error:
-        raise DataError(f"{path}: is no parquet file ({' '.join(str(error).split())[:100]}); fetch it again") from None
+def _from_rows(rows: Iterable[Placed], text_field: str, title_field: str) -> Iterator[Document]:
+    for number, (place, row) in enumerate(rows, 1):
+        yield from documents_of(row, place, str(number), text_field, title_field)
 
 
 def _text_files(folder: Path) -> list[Path]:
@@ -231,12 +122,7 @@ def _text_files(folder: Path) -> list[Path]:
 
 def _from_folder(folder: Path) -> Iterator[Document]:
     for path in _text_files(folder):
-        try:
-            text = clean(path.read_text(encoding="utf-8-sig"))
-        except UnicodeDecodeError:
-            raise DataError(f"{path}: is not UTF-8; convert it, for example with iconv") from None
-        except OSError as error:
-            raise DataError(f"{path}: cannot be read ({error.strerror}); check its permissions") from None
+        text = clean("".join(lines(path)))
         if text:
             yield Document(path.relative_to(folder).as_posix(), unquote(path.stem).replace("_", " "), text)
 
@@ -246,7 +132,7 @@ def documents_of(row: dict, where: str, number: str, text_field: str = "text", t
     if isinstance(row.get("wiki_items"), list):
         for i, item in enumerate(row["wiki_items"], 1):
             place = f"{where}, field 'wiki_items', item {i}"
-            yield from documents_of(_object(item, place), place, f"{number}-{i}", text_field, title_field)
+            yield from documents_of(check_object(place, item), place, f"{number}-{i}", text_field, title_field)
         return
     if "question" in row and isinstance(row.get("context"), list | dict):
         for i, (title, sentences) in enumerate(_paragraphs(row["context"], where), 1):

@@ -1,7 +1,6 @@
 """FRAMES: questions over two or more Wikipedia pages, and the repair of their links."""
 
 import ast
-import io
 import re
 import unicodedata
 from collections.abc import Mapping
@@ -10,10 +9,9 @@ from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from ...errors import DataError
-from .documents import hub_failure, table_rows
+from .rows import file_rows, hub_file
 
 DATASET, REVISION, FILE = "google/frames-benchmark", "58d9fb6330f3ab1316d1eca12e5e8ef23dcc22ef", "test.tsv"
-_UNDECODED = re.compile("[\udc80-\udcff]")  # what bytes that are no UTF-8 become
 
 
 @dataclass(frozen=True)
@@ -30,40 +28,24 @@ class FramesRow:
 def read_frames(path: str | Path) -> list[FramesRow]:
     """The rows of test.tsv or of a .csv with the same columns. Raises DataError, naming file and field."""
     path = Path(path)
-    try:
-        with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as lines:
-            text = lines.read()
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}); fetch {FILE} of {DATASET}") from None
-    if "\0" in text:
-        raise DataError(f"{path}: is not UTF-8; convert it, for example with iconv")
-    table = list(table_rows(io.StringIO(text, newline=""), str(path), "\t" if path.suffix.lower() == ".tsv" else ","))
-    if not table:
+    if not path.exists():
+        raise DataError(f"{path}: is not there; fetch {FILE} of {DATASET}")
+    found = [_row(row, number, place) for number, (place, row) in enumerate(file_rows(path))]
+    if not found:
         raise DataError(f"{path}: has no rows; fetch {FILE} of {DATASET} again")
-    for number, row in enumerate(table):
-        for field, value in row.items():
-            if _UNDECODED.search(field + value):
-                raise DataError(f"{path}, row {number}: field {ascii(field)} is not UTF-8; convert the file, for example with iconv")
-    return [_row(row, number, path) for number, row in enumerate(table)]
+    return found
 
 
 def hub_frames(revision: str = REVISION, cache_dir: str | Path | None = None) -> list[FramesRow]:
     """The rows from the Hub, or from its cache when that has the revision."""
-    from huggingface_hub import hf_hub_download
-
-    try:
-        path = hf_hub_download(DATASET, FILE, repo_type="dataset", revision=revision, cache_dir=cache_dir)
-    except Exception as error:  # of the library or of any of those below it
-        raise DataError(hub_failure(f"{DATASET}@{revision[:8]}", error)) from error
-    return read_frames(path)
+    return read_frames(hub_file(DATASET, FILE, revision, cache_dir))
 
 
-def _row(row: Mapping[str, str], number: int, path: Path) -> FramesRow:
+def _row(row: Mapping[str, str], number: int, where: str) -> FramesRow:
     fields = {name.strip().lower(): value.strip() for name, value in row.items()}
-    where = f"{path}, row {number}"
     for name in ("prompt", "answer"):
         if name not in fields:
-            raise DataError(f"{path}: has no column {name.title()!r}, only {', '.join(row)}; fetch {FILE} of {DATASET}")
+            raise DataError(f"{where}: has no column {name.title()!r}, only {', '.join(row)}; fetch {FILE} of {DATASET}")
         if not fields[name]:
             raise DataError(f"{where}: field {name.title()!r} is empty; fetch {FILE} of {DATASET} again")
     if "wiki_links" in fields:
@@ -71,7 +53,7 @@ def _row(row: Mapping[str, str], number: int, path: Path) -> FramesRow:
     else:
         cells = [value for name, value in fields.items() if name.startswith("wikipedia_link_")]
         if not cells:
-            raise DataError(f"{path}: has no column 'wiki_links', only {', '.join(row)}; fetch {FILE} of {DATASET}")
+            raise DataError(f"{where}: has no column 'wiki_links', only {', '.join(row)}; fetch {FILE} of {DATASET}")
     links = tuple(url for cell in cells for url in urls_in(cell))
     if not links:
         raise DataError(f"{where}: field 'wiki_links' holds no link; remove the row")
