@@ -24,14 +24,40 @@ class Lora(Section):
     )
 
 
+class Vllm(Section):
+    """vLLM: the engine in this process (policy.sampler: vllm), or servers (policy.sampler: server)."""
+
+    gpu_memory: Share = Field(0.45, description="share of the GPU's memory that the engine in this process takes, its weights included")
+    max_running: PositiveInt = Field(64, description="replies that are generated at once")
+    eager: bool = Field(False, description="no CUDA graphs: starts sooner, generates slower")
+    urls: list[str] = Field([], description="addresses of the servers, mostly ending in /v1; conversations are spread over them")
+    exchange: str = Field("", description="folder that trainer and servers both see, for the weights of each version; empty: in the run")
+
+
 class Policy(Section):
     """The root model: which weights, who trains them, who samples from them."""
 
-    model: str = Field("tiny", description="'tiny' (shipped with the package) or a transformers model name or folder")
+    model: str = Field("tiny", description="'tiny' (shipped), 'smollm2' (a registry package), or a transformers model name or folder")
+    tuning: Literal["lora", "full"] = Field("lora", description="train an adapter, or all weights")
     trainer: Literal["peft", "unsloth"] = Field("peft", description="engine of the gradient step")
-    sampler: Literal["torch", "vllm"] = Field("torch", description="engine that generates rollouts")
+    sampler: Literal["torch", "vllm", "server"] = Field("torch", description="engine that generates rollouts")
+    dtype: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto", description="of the base weights; auto: bfloat16 on a GPU, float32 on a CPU"
+    )
+    load_in_4bit: bool = Field(False, description="base weights in 4 bit (nf4); LoRA only")
+    gradient_checkpointing: bool = Field(False, description="recompute activations in the backward pass: less memory, a third slower")
+    logits_at_once: PositiveInt = Field(1024, description="positions whose logits exist at the same time")
     threads: PositiveInt = Field(2, description="CPU threads of torch; more threads than free cores is far slower")
     lora: Lora = Lora()
+    vllm: Vllm = Vllm()
+
+    @model_validator(mode="after")
+    def _check_engines(self):
+        if self.load_in_4bit and self.tuning == "full":
+            raise ValueError("load_in_4bit needs tuning: lora")
+        if self.sampler == "server" and not self.vllm.urls:
+            raise ValueError("sampler: server needs vllm.urls, such as [http://127.0.0.1:8000/v1]")
+        return self
 
 
 class Sampling(Section):
@@ -97,7 +123,9 @@ class ApiModel(Section):
 class Leaf(ApiModel):
     """The model behind llm_query."""
 
-    engine: Literal["lexical", "gemini", "openai"] = Field("lexical", description="'lexical' is an offline stand-in, not a language model")
+    engine: Literal["lexical", "policy", "gemini", "openai"] = Field(
+        "lexical", description="'lexical' is an offline stand-in, not a language model; 'policy': the policy answers its own subcalls"
+    )
     model: str = Field("lexical-stand-in", description="model name for engines that have several")
     max_tokens: PositiveInt = Field(64, description="tokens of one leaf reply")
     window_tokens: PositiveInt = Field(2400, description="leaf window; a prompt over 0.85 of it is refused with an error text")
@@ -155,13 +183,25 @@ class Reward(Section):
     cost_basis: Literal["total", "leaf"] = Field("total", description="tokens that count as cost: all model calls, or leaves only")
 
 
+class Watch(Section):
+    """When a run is stopped as diverged. Each is a mean over `window` steps; null: not watched."""
+
+    window: PositiveInt = Field(5, description="steps of a mean; watching begins after the first of them")
+    reply_growth: PositiveFloat | None = Field(4.0, description="reply tokens a rollout, over those of the first steps")
+    min_entropy: PositiveFloat | None = Field(1e-3, description="entropy of the policy, nats a token")
+    missing: Share | None = Field(0.95, description="share of rollouts without an answer")
+    mismatch: PositiveFloat | None = Field(0.5, description="KL of trainer and sampler on kept tokens, nats a token")
+
+
 class Training(Section):
     """One GRPO run."""
 
     steps: PositiveInt = Field(60, description="optimiser steps")
     prompts_per_step: PositiveInt = Field(16, description="accepted groups of a step")
     rollouts_per_prompt: Annotated[int, Field(ge=2)] = Field(4, description="rollouts of a group")
-    lr: PositiveFloat = Field(1e-3, description="AdamW learning rate, constant")
+    lr: PositiveFloat = Field(1e-3, description="AdamW learning rate, after warm-up")
+    warmup_steps: Annotated[int, Field(ge=0)] = Field(0, description="steps over which lr rises linearly")
+    schedule: Literal["constant", "linear", "cosine"] = Field("constant", description="lr after warm-up; linear and cosine fall to 0")
     beta1: Share = Field(0.9, description="AdamW beta 1")
     beta2: Share = Field(0.999, description="AdamW beta 2")
     weight_decay: Annotated[float, Field(ge=0)] = Field(0.0, description="AdamW weight decay")
@@ -173,8 +213,37 @@ class Training(Section):
     max_waves: PositiveInt = Field(20, description="sampling waves of a step before it ends for lack of signal")
     max_wave_prompts: PositiveInt = Field(40, description="groups sampled at once at most")
     micro_batch_tokens: PositiveInt = Field(8192, description="padded tokens of one forward and backward pass")
+    child_weight: Literal["one", "share"] = Field("one", description="weight of a child's tokens: 1, or 1 / children of the rollout")
+    trained_subcalls: Annotated[int, Field(ge=0)] = Field(
+        0, description="subcalls of a rollout that are trained, where the policy answers them (leaf.engine: policy)"
+    )
+    max_async_level: Annotated[int, Field(ge=0)] = Field(0, description="steps that sampling may be ahead of training; 0: they take turns")
+    max_off_policy_steps: PositiveInt = Field(
+        4, description="a group is dropped after so many updates since it was begun, waiting included; async only"
+    )
+    evaluate_every: Annotated[int, Field(ge=0)] = Field(0, description="steps between short evaluations; 0: none")
+    evaluate_examples: PositiveInt = Field(64, description="held-out questions of a short evaluation, one rollout each")
     checkpoint_every: PositiveInt = Field(1, description="steps between checkpoints")
-    keep_last: PositiveInt = Field(2, description="checkpoints kept; the final one always is")
+    keep_last: PositiveInt = Field(2, description="checkpoints kept; the best one by evaluation or reward is kept too")
+    keep_every: Annotated[int, Field(ge=0)] = Field(0, description="steps between checkpoints that are never deleted; 0: none")
+    parallel: Literal["replicated", "sharded"] = Field(
+        "replicated", description="under torchrun: each rank holds the whole model, or its share of it (FSDP)"
+    )
+    watch: Watch = Watch()
+
+
+class Tracking(Section):
+    """Where metrics go besides metrics.jsonl, which is always written."""
+
+    to: list[Literal["trackio", "wandb", "tensorboard"]] = Field([], description="trackers, each of which must be installed")
+    project: str = Field("rlm", description="project of trackio and W&B")
+
+
+class Limits(Section):
+    """What a training run may cost by its estimate; over it, it is refused before it starts. null: no limit."""
+
+    dollars: PositiveFloat | None = Field(None, description="of leaf and judge calls")
+    hours: PositiveFloat | None = Field(None, description="of wall clock")
 
 
 class Evaluation(Section):
@@ -201,11 +270,15 @@ class Params(Section):
     reward: Reward = Reward()
     training: Training = Training()
     evaluation: Evaluation = Evaluation()
+    tracking: Tracking = Tracking()
+    limits: Limits = Limits()
 
     @model_validator(mode="after")
     def _check(self):
         if self.sampling.max_turn_tokens >= self.sampling.max_sequence_tokens:
             raise ValueError("sampling.max_turn_tokens must be under sampling.max_sequence_tokens")
+        if self.training.trained_subcalls and self.leaf.engine != "policy":
+            raise ValueError("training.trained_subcalls needs leaf.engine: policy, as no other leaf is trained")
         return self
 
 

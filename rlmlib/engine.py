@@ -92,7 +92,7 @@ class Engine:
 
     def push(self, policy):
         """Sample from the policy's present weights from now on."""
-        self.sampler.weights = policy.dense_weights()
+        self.sampler.push(policy)
 
     def run(self, jobs: Sequence[Job]) -> list[Attempt]:
         """All jobs at once; attempts in the order of the jobs. What fails in one is the error of its rollout.

@@ -11,7 +11,7 @@ class NumberChat:
 
     pad_id, end_id, opening = 0, 1, 3
 
-    def prompt_ids(self, messages):
+    def prompt_ids(self, messages, first=True):
         return [*(int(number) for m in messages for number in m.content.split()), self.opening]
 
     def reply_text(self, ids):

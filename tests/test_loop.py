@@ -8,7 +8,7 @@ from rlmlib.config import validate
 from rlmlib.engine import Attempt
 from rlmlib.errors import TrainingError
 from rlmlib.harness.trajectory import Rollout, Tokens, Turn
-from rlmlib.models.torch_sampler import TokenSequence
+from rlmlib.models.conversation import TokenSequence
 from rlmlib.training.curriculum import Curriculum
 from rlmlib.training.loop import metrics, sample_batch, train_items
 

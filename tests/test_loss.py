@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support import VOCAB, bare_policy
 
 from rlmlib.config import Training
-from rlmlib.models.torch_sampler import TokenSequence
+from rlmlib.models.conversation import TokenSequence
 from rlmlib.training.loss import MAX_LOG_RATIO, ipo_masked_loss
 from rlmlib.training.step import TrainItem, accumulate, micro_batches, update
 

@@ -1,6 +1,8 @@
 """The batched sampler against transformers' own forward: same log-probs, whatever the batch, over kept caches."""
 
 import asyncio
+import threading
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -8,6 +10,7 @@ from support import NumberChat, bare_policy, dense, tiny_model, with_adapter
 
 from rlmlib.models.base import ContextFull, Message
 from rlmlib.models.torch_sampler import TorchSampler
+from rlmlib.training.policy import Policy
 from rlmlib.training.step import token_logprobs
 
 TEMPERATURE = 0.7
@@ -353,7 +356,7 @@ def test_failure_of_a_batch_reaches_every_rollout_of_it(model):
 
     async def both():
         sampler = sampler_of(model)
-        sampler.weights = Broken()
+        sampler.push(SimpleNamespace(dense_weights=Broken))
         sessions = [sampler.session(i) for i in range(2)]
         return await asyncio.gather(*(s.reply(say("5"), 3) for s in sessions), return_exceptions=True)
 
@@ -366,9 +369,9 @@ def test_tokens_are_drawn_with_their_probability(model):
     with torch.no_grad():
         logits = model(input_ids=torch.tensor([[5, 6, 7, 3]])).logits[0, -1].float()
     expected = (logits / TEMPERATURE).softmax(-1) * 3000
-    weights = sampler.weights
+    weights = dense(model)
     hidden = weights.forward(*_one_row(weights, [5, 6, 7, 3]))[:, -1].expand(3000, -1)
-    drawn = sampler._pick(hidden, torch.rand(3000, generator=torch.Generator().manual_seed(0)))[0]
+    drawn = sampler._pick(weights, hidden, torch.rand(3000, generator=torch.Generator().manual_seed(0)))[0]
     counts = torch.bincount(drawn, minlength=len(expected)).float()
     assert ((counts - expected) ** 2 / expected.clamp(min=0.5)).sum() < 100
 
@@ -440,3 +443,84 @@ def test_reply_cancelled_in_the_same_step_as_another_asks_costs_the_others_nothi
         return await asyncio.wait_for(asyncio.gather(ask(sessions[1]), third), 10)
 
     assert all(reply.completion_tokens for reply in asyncio.run(run()))
+
+
+# --- in a thread of its own, and new weights on the way
+
+
+def test_without_waiting_for_all_the_log_probs_are_the_same(model):
+    for session, _, _ in converse(sampler_of(model, together=False)):
+        assert sampled_logprobs(session.sequence) == pytest.approx(true_logprobs(model, session.sequence), abs=1e-4)
+
+
+def test_a_conversation_goes_on_while_another_one_waits_for_a_leaf(model):
+    async def two():
+        sampler = sampler_of(model, together=False)
+        busy, idle = sampler.session(1), sampler.session(2)
+        await idle.reply(say("5"), 3)  # and then asks for nothing
+        return [await busy.reply(say("5"), 3) for _ in range(3)]
+
+    assert len(asyncio.run(asyncio.wait_for(two(), 30))) == 3
+
+
+def test_the_event_loop_runs_while_a_batch_is_sampled(model, monkeypatch):
+    started, go_on = threading.Event(), threading.Event()
+
+    async def both():
+        sampler = sampler_of(model, together=False)
+        sample = sampler._sample
+
+        def slow(batch):
+            started.set()
+            assert go_on.wait(30)
+            return sample(batch)
+
+        monkeypatch.setattr(sampler, "_sample", slow)
+        reply = asyncio.create_task(sampler.session(1).reply(say("5"), 3))
+        while not started.is_set():
+            await asyncio.sleep(0.001)
+        go_on.set()  # only a loop that runs gets here
+        return await reply
+
+    assert asyncio.run(asyncio.wait_for(both(), 30)).completion_tokens
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_the_next_reply_after_a_push_is_of_the_new_weights_alone(model, together):
+    """Its log-probs are those of the new weights over the whole conversation: nothing cached of the old ones is left."""
+    moved = with_adapter(tiny_model(seed=3), seed=5)
+
+    async def talk():
+        sampler = sampler_of(model, together=together)
+        session = sampler.session(1)
+        await session.reply(say(PROMPTS[1]), 20)
+        before = len(session.sequence.ids)
+        sampler.push(Policy(moved, NumberChat()))
+        await session.reply(say(PROMPTS[0]), 20)
+        return session.sequence, before
+
+    sequence, before = asyncio.run(asyncio.wait_for(talk(), 30))
+    assert sequence.oldest_version == 0
+    old, new = true_logprobs(model, sequence), true_logprobs(moved, sequence)
+    first = sum(sequence.mask[:before])
+    sampled = sampled_logprobs(sequence)
+    assert sampled[:first] == pytest.approx(old[:first], abs=1e-4)
+    assert sampled[first:] == pytest.approx(new[first:], abs=1e-4)
+    assert sampled[first:] != pytest.approx(old[first:], abs=1e-2)
+
+
+def test_a_reply_that_is_cut_off_while_it_is_sampled_leaves_the_conversation_as_it_was(model):
+    async def cut():
+        sampler = sampler_of(model, together=False)
+        session = sampler.session(1)
+        await session.reply(say("5 6"), 5)
+        before = (list(session.sequence.ids), session.cached)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(session.reply(say("7"), 150), 1e-4)
+        after = (list(session.sequence.ids), session.cached)
+        await session.reply(say("8"), 5)
+        return before, after, session.sequence
+
+    before, after, sequence = asyncio.run(asyncio.wait_for(cut(), 30))
+    assert before == after
+    assert sampled_logprobs(sequence) == pytest.approx(true_logprobs(model, sequence), abs=1e-4)

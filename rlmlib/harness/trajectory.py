@@ -95,7 +95,7 @@ class Rollout:
     error: an infrastructure failure; the rollout then counts for nothing.
     failures: why earlier attempts at it did not count.
     refused_unkept: refused calls that are counted here, as a block can make millions, and not in its turns.
-    sequence: the token ids of its conversation where the policy was sampled (models.torch_sampler.TokenSequence).
+    sequence: the token ids of its conversation where the policy was sampled (models.conversation.TokenSequence).
     """
 
     answer: str | None = None

@@ -11,8 +11,8 @@ class ChatFormat(Protocol):
     end_id: int
     pad_id: int
 
-    def prompt_ids(self, messages: list[Message]) -> list[int]:
-        """Ids of the messages and of the opening of the model's reply."""
+    def prompt_ids(self, messages: list[Message], first: bool) -> list[int]:
+        """Ids of the messages and of the opening of the model's reply. first: they begin a conversation; else they follow an end token."""
 
     def reply_text(self, ids: list[int]) -> str:
         """Text of a reply, without its end token."""
@@ -28,7 +28,7 @@ class TinyChat:
         self.pad_id, self._system, self._user, self._assistant, self.end_id = (tokenizer.token_to_id(token) for token in self.SPECIAL)
         self._role = {"system": self._system, "user": self._user}
 
-    def prompt_ids(self, messages: list[Message]) -> list[int]:
+    def prompt_ids(self, messages: list[Message], first: bool = True) -> list[int]:
         ids = []
         for message in messages:
             ids += [self._role[message.role], *self.encode(message.content), self.end_id]

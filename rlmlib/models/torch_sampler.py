@@ -1,42 +1,22 @@
 """A batched sampler for small transformers: Qwen3 weights, one KV slot a conversation, kept over turns.
 
-Replies of a turn are sampled together: a batch starts when every open session waits for a
-reply, so its composition, and with per-session random streams its result, depends on the
-seed alone and not on timing. Log-probs are those of the distribution sampled from (after
-temperature), as the trainer must reproduce them.
+Where replies of a turn are sampled together, a batch starts when every open session waits for
+one, so its composition, and with per-session random streams its result, depends on the seed
+alone and not on timing.
 """
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
 from ..errors import ConfigError
-from .base import ContextFull, Message, Reply
 from .chat import ChatFormat
+from .conversation import TokenSession
 
-CHILD_STREAM = 1 << 16  # sets the keys of children apart from those of rollouts
 COMPACT_SHARE = 0.7  # a batch is cut to its live rows when they are at most this share of it
-
-
-@dataclass
-class TokenSequence:
-    """A conversation as sampled. mask is 1 on sampled tokens; logprobs is 0.0 elsewhere. All have length T."""
-
-    ids: list[int] = field(default_factory=list)
-    mask: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-
-    def extend(self, ids: list[int], mask: int, logprobs: list[float] | None = None):
-        self.ids += ids
-        self.mask += [mask] * len(ids)
-        self.logprobs += logprobs or [0.0] * len(ids)
-
-    def cut(self, length: int):
-        for values in (self.ids, self.mask, self.logprobs):
-            del values[length:]
 
 
 class QwenWeights:
@@ -104,73 +84,58 @@ class QwenWeights:
         return F.rms_norm(x, x.shape[-1:], None, self.eps)
 
 
-class TorchSession:
-    """One conversation with the policy; see models.base.Session."""
+class TorchSession(TokenSession):
+    """A conversation whose keys and values are kept between its replies."""
 
-    name = "policy"
+    cached = 0  # tokens whose keys and values are in `cache`
+    cache = None
+    cached_version = 0  # of the weights that they are of
 
-    def __init__(self, sampler: "TorchSampler", key: tuple[int, ...]):
-        self.sampler, self.key = sampler, key
-        self.children = 0  # started so far: part of their keys
-        self.waits_for = 0  # children that are open: until they have ended it asks for nothing
-        self.parent: TorchSession | None = None
-        self.sequence = TokenSequence()
-        self.cached = 0  # tokens whose keys and values are in `cache`
-        self.cache = None
-        self._random = np.random.Generator(np.random.Philox(np.random.SeedSequence(key)))
-
-    async def reply(self, messages: list[Message], max_tokens: int) -> Reply:
-        chat, sequence = self.sampler.chat, self.sequence
-        opening = [chat.end_id] if sequence.ids and sequence.mask[-1] and sequence.ids[-1] != chat.end_id else []
-        prompt = opening + chat.prompt_ids(messages)
-        if len(sequence.ids) + len(prompt) + 1 > self.sampler.max_sequence:
-            raise ContextFull
-        said = len(sequence.ids)
-        sequence.extend(prompt, 0)
-        budget = min(max_tokens, self.sampler.max_sequence - len(sequence.ids))
-        before = len(sequence.ids)
-        try:
-            ids, logprobs = await self.sampler.submit(self, self._random.random(budget, dtype=np.float32))
-        except BaseException:  # cut off: the conversation is as it was
-            self._forget(said)
-            raise
-        sequence.extend(ids, 1, logprobs)
-        return Reply(chat.reply_text(ids), before, len(ids), ids[-1] != chat.end_id)
-
-    def _forget(self, length: int):
-        """Cut the conversation to its first `length` tokens."""
-        self.sequence.cut(length)
+    def forget(self, length: int):
+        super().forget(length)
         if self.cached > length:
             self.cached, self.cache = length, self.cache[:, :, :length]
 
-    def child(self) -> "TorchSession":
-        session = self.sampler.session(*self.key, CHILD_STREAM, self.children)
-        session.parent = self
-        self.children += 1
-        self.waits_for += 1
-        return session
-
     def close(self):
         self.cached, self.cache = 0, None
-        if self.parent is not None:
-            self.parent.waits_for -= 1
-            self.parent = None
-        self.sampler.leave(self)
+        super().close()
+
+
+@dataclass
+class _Asked:
+    """A reply that is waited for, with all that sampling reads of its conversation."""
+
+    session: TorchSession
+    reply: asyncio.Future
+    ids: list[int]
+    uniforms: np.ndarray  # as many as the reply may have tokens
 
 
 class TorchSampler:
-    """Samples replies for all open sessions in one batch. Not thread-safe: one event loop."""
+    """Samples replies in batches. Not thread-safe: one event loop; only `push` may come from another thread.
 
-    def __init__(self, weights: QwenWeights, chat: ChatFormat, temperature: float, max_sequence: int):
+    together: a batch starts when every open conversation waits for a reply, so that a run can be repeated exactly. Otherwise it
+    starts as soon as the last one has ended, in a thread of its own, so that leaves and code go on meanwhile.
+    """
+
+    def __init__(self, weights: QwenWeights, chat: ChatFormat, temperature: float, max_sequence: int, together: bool = True):
         if max_sequence > len(weights.cos):
             raise ConfigError(f"sampling.max_sequence_tokens: {max_sequence} is over the model's {len(weights.cos)} positions")
-        self.weights, self.chat = weights, chat
-        self.temperature, self.max_sequence = temperature, max_sequence
+        self.chat, self.temperature, self.max_sequence = chat, temperature, max_sequence
+        self.together = together
+        self._weights = (0, weights)  # one object, so that a push from another thread is never seen by half
         self._open: set[TorchSession] = set()
-        self._waiting: dict[TorchSession, tuple[asyncio.Future, np.ndarray]] = {}
+        self._waiting: dict[TorchSession, _Asked] = {}
+        self._serving: asyncio.Task | None = None
+
+    @property
+    def version(self) -> int:
+        return self._weights[0]
+
+    def push(self, policy):
+        self._weights = (self.version + 1, policy.dense_weights())
 
     def session(self, *key: int) -> TorchSession:
-        """A new conversation; `key` seeds its own random stream."""
         session = TorchSession(self, key)
         self._open.add(session)
         return session
@@ -178,77 +143,112 @@ class TorchSampler:
     def leave(self, session: TorchSession):
         self._open.discard(session)
         self._waiting.pop(session, None)
-        self._start_when_all_wait()
+        if self.together:
+            self._start_when_all_wait()
 
-    async def submit(self, session: TorchSession, uniforms: np.ndarray) -> tuple[list[int], list[float]]:
+    def close(self):
+        """Nothing to free: what is open belongs to the event loop, which cancels it."""
+
+    async def generate(self, session: TorchSession, max_tokens: int) -> tuple[list[int], list[float]]:
         future = asyncio.get_running_loop().create_future()
-        self._waiting[session] = (future, uniforms)
-        self._start_when_all_wait()
+        uniforms = session.random.random(max_tokens, dtype=np.float32)
+        self._waiting[session] = _Asked(session, future, list(session.sequence.ids), uniforms)
+        if self.together:
+            self._start_when_all_wait()
+        elif self._serving is None or self._serving.done():
+            self._serving = asyncio.create_task(self._serve())
         return await future
 
+    def _take_waiting(self) -> list[_Asked]:
+        batch, self._waiting = sorted(self._waiting.values(), key=lambda asked: asked.session.key), {}
+        return [asked for asked in batch if not asked.reply.done()]  # one that was cancelled does not wait
+
     def _start_when_all_wait(self):
-        self._waiting = {s: asked for s, asked in self._waiting.items() if not asked[0].done()}  # a cancelled one does not wait
-        if self._waiting and len(self._waiting) == sum(session.waits_for == 0 for session in self._open):
-            batch = sorted(self._waiting.items(), key=lambda item: item[0].key)
-            self._waiting = {}
+        waiting = sum(not asked.reply.done() for asked in self._waiting.values())
+        if waiting and waiting == sum(session.waits_for == 0 for session in self._open):
+            batch = self._take_waiting()
             try:
-                replies = self._sample([s for s, _ in batch], [u for _, (_, u) in batch])
+                sampled = self._sample(batch)
             except Exception as error:  # noqa: BLE001 - handed to every waiting rollout
-                for _, (future, _) in batch:
-                    future.set_exception(error)
-                return
-            for (_, (future, _)), reply in zip(batch, replies, strict=True):
-                future.set_result(reply)
+                self._fail(batch, error)
+            else:
+                self._deliver(batch, sampled)
+
+    async def _serve(self):
+        while batch := self._take_waiting():
+            try:
+                sampled = await asyncio.to_thread(self._sample, batch)
+            except Exception as error:  # noqa: BLE001 - as above
+                self._fail(batch, error)
+            else:
+                self._deliver(batch, sampled)
+                await asyncio.sleep(0)  # those who have what they need for their next reply ask for it now
+
+    @staticmethod
+    def _fail(batch: list[_Asked], error: Exception):
+        for asked in batch:
+            if not asked.reply.done():
+                asked.reply.set_exception(error)
+
+    @staticmethod
+    def _deliver(batch: list[_Asked], sampled: tuple):
+        version, caches, replies = sampled
+        for asked, cache, reply in zip(batch, caches, replies, strict=True):
+            if not asked.reply.done():
+                session = asked.session
+                session.cached_version, session.cache, session.cached = version, cache, cache.shape[2]
+                asked.reply.set_result(reply)
 
     @torch.inference_mode()
-    def _sample(self, sessions, uniforms) -> list[tuple[list[int], list[float]]]:
-        lengths = torch.tensor([len(s.sequence.ids) for s in sessions])
-        width = int(lengths.max()) + max(len(u) for u in uniforms)
-        cache = self._gather(sessions, width)
-        hidden = self._prefill(sessions, cache, lengths)
-        limits = torch.tensor([len(u) for u in uniforms])
-        draws = torch.zeros(len(sessions), int(limits.max()))
-        for row, u in enumerate(uniforms):
-            draws[row, : len(u)] = torch.from_numpy(u)
-        ids, logprobs = self._decode(hidden, cache, lengths, limits, draws)
-        replies = []
-        for row, session in enumerate(sessions):
-            session.cached = len(session.sequence.ids) + len(ids[row]) - 1  # the last token was not run yet
-            session.cache = cache[:, row, :, : session.cached].clone()
-            replies.append((ids[row], logprobs[row]))
-        return replies
+    def _sample(self, batch: list[_Asked]) -> tuple[int, list[torch.Tensor], list[tuple[list[int], list[float]]]]:
+        """(version of the weights, keys and values to keep, replies), the last two by row."""
+        version, weights = self._weights
+        for asked in batch:
+            if asked.session.cached_version != version:  # keys and values of older weights
+                asked.session.cached, asked.session.cache = 0, None
+        lengths = torch.tensor([len(asked.ids) for asked in batch])
+        limits = torch.tensor([len(asked.uniforms) for asked in batch])
+        cache = self._gather(weights, batch, int(lengths.max()) + int(limits.max()))
+        hidden = self._prefill(weights, batch, cache)
+        draws = torch.zeros(len(batch), int(limits.max()))
+        for row, asked in enumerate(batch):
+            draws[row, : len(asked.uniforms)] = torch.from_numpy(asked.uniforms)
+        ids, logprobs = self._decode(weights, hidden, cache, lengths, limits, draws)
+        kept = [len(asked.ids) + len(reply) - 1 for asked, reply in zip(batch, ids, strict=True)]  # the last token was not run yet
+        return version, [cache[:, row, :, :n].clone() for row, n in enumerate(kept)], list(zip(ids, logprobs, strict=True))
 
-    def _gather(self, sessions, width: int):
-        cache = self.weights.new_cache(len(sessions), width)
-        for row, session in enumerate(sessions):
-            if session.cache is not None:
-                cache[:, row, :, : session.cached] = session.cache
+    @staticmethod
+    def _gather(weights: QwenWeights, batch: list[_Asked], width: int) -> torch.Tensor:
+        cache = weights.new_cache(len(batch), width)
+        for row, asked in enumerate(batch):
+            if asked.session.cache is not None:
+                cache[:, row, :, : asked.session.cached] = asked.session.cache
         return cache
 
-    def _prefill(self, sessions, cache, lengths):
+    def _prefill(self, weights: QwenWeights, batch: list[_Asked], cache: torch.Tensor) -> torch.Tensor:
         """Run each row's tokens that are not cached; returns hidden states [B, H] of the last ones.
 
         Rows are right-padded; a pad is written beyond the row's length, where it is masked and
         later overwritten.
         """
-        news = [s.sequence.ids[s.cached :] for s in sessions]
+        news = [asked.ids[asked.session.cached :] for asked in batch]
         longest = max(map(len, news))
         ids = torch.full((len(news), longest), self.chat.pad_id)
         for row, new in enumerate(news):
             ids[row, : len(new)] = torch.tensor(new)
-        starts = torch.tensor([s.cached for s in sessions])
+        starts = torch.tensor([asked.session.cached for asked in batch])
         positions = (starts[:, None] + torch.arange(longest)).clamp(max=cache.shape[3] - 1)
-        hidden = self.weights.forward(ids, positions, cache, int(positions.max()) + 1)
+        hidden = weights.forward(ids, positions, cache, int(positions.max()) + 1)
         return hidden[torch.arange(len(news)), torch.tensor([len(n) - 1 for n in news])]
 
-    def _decode(self, hidden, cache, lengths, limits, draws):
+    def _decode(self, weights, hidden, cache, lengths, limits, draws):
         """Sample until every row has ended. Ended rows ride along until enough of them can be cut off."""
         count = len(lengths)
         ids, logprobs = [[] for _ in range(count)], [[] for _ in range(count)]
         rows, alive = torch.arange(count), torch.ones(count, dtype=torch.bool)
         live_cache, positions = cache, lengths.clone()
         for step in range(draws.shape[1]):
-            tokens, chosen = self._pick(hidden, draws[rows, step])
+            tokens, chosen = self._pick(weights, hidden, draws[rows, step])
             for row, token, logprob, on in zip(*(t.tolist() for t in (rows, tokens, chosen, alive)), strict=True):
                 if on:
                     ids[row].append(token)
@@ -261,7 +261,7 @@ class TorchSampler:
                 rows, tokens, positions = rows[alive], tokens[alive], positions[alive]
                 alive = alive[alive]
                 live_cache = cache[:, rows]
-            hidden = self.weights.forward(tokens[:, None], positions[:, None], live_cache, int(positions.max()) + 1)[:, 0]
+            hidden = weights.forward(tokens[:, None], positions[:, None], live_cache, int(positions.max()) + 1)[:, 0]
             positions = positions + 1
         self._write_back(cache, live_cache, rows, positions)
         return ids, logprobs
@@ -272,9 +272,9 @@ class TorchSampler:
             span = int(positions.max())
             cache[:, rows, :, :span] = live_cache[:, :, :, :span]
 
-    def _pick(self, hidden, uniforms):
+    def _pick(self, weights, hidden, uniforms):
         """Sample by inverse CDF: tokens [B] and their log-probs [B] at the sampling temperature."""
-        logprobs = (F.linear(hidden, self.weights.head) / self.temperature).log_softmax(-1)
+        logprobs = (F.linear(hidden, weights.head) / self.temperature).log_softmax(-1)
         cumulative = logprobs.exp().cumsum(-1)
         tokens = torch.searchsorted(cumulative, (uniforms * cumulative[:, -1])[:, None]).squeeze(1)
         tokens = tokens.clamp(max=logprobs.shape[-1] - 1)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from ..config import Training
-from ..models.torch_sampler import TokenSequence
+from ..models.conversation import TokenSequence
 from .loss import LossStats, ipo_masked_loss
 from .policy import Policy
 
