@@ -5,7 +5,7 @@ It works the same in a script and in a notebook, and every wait has a limit.
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 
 from .background import BackgroundLoop
@@ -35,11 +35,6 @@ class Attempt:
     rollout: Rollout
     correct: bool
 
-    @property
-    def sequences(self) -> list:
-        """What was sampled from the policy for it: the root's tokens and those of its children (TokenSequence)."""
-        return [rollout.sequence for rollout in self.rollout.tree()]
-
 
 @dataclass(frozen=True)
 class Job:
@@ -50,13 +45,13 @@ class Job:
     key: tuple[int, ...]
 
 
-def build_sampler(params: Params, policy):
-    """The sampler of a policy (training.policy.Policy), with its present weights."""
+def build_sampler(params: Params, policy, together: bool = True):
+    """The sampler of a policy (training.policy.Policy), with its present weights. together: see TorchSampler."""
     if params.policy.sampler == "torch":
         from .models.torch_sampler import TorchSampler
 
         limits = params.sampling
-        return TorchSampler(policy.dense_weights(), policy.chat, limits.temperature, limits.max_sequence_tokens)
+        return TorchSampler(policy.dense_weights(), policy.chat, limits.temperature, limits.max_sequence_tokens, together)
     raise ConfigError(f"policy.sampler: '{params.policy.sampler}' is not built in yet; 'torch' is")
 
 
@@ -71,14 +66,19 @@ def build_judge(params: Params) -> Judge | None:
 
 
 class Engine:
-    """Runs rollouts of a policy. Use as a context manager."""
+    """Runs rollouts of a policy. Use as a context manager.
 
-    def __init__(self, params: Params, policy):
+    together: replies are sampled in batches that depend on the seed alone (see TorchSampler).
+    """
+
+    def __init__(self, params: Params, policy, together: bool = True):
         self.params = params
-        self.sampler = build_sampler(params, policy)
+        self.sampler = build_sampler(params, policy, together)
         self.leaf = choose.leaf(params.leaf, params.harness.leaf_timeout_s)
         self.judge = build_judge(params)
+        self._judging = 0  # blocks that use the judge
         self._server = server_of(params.harness)
+        self._runner = RolloutRunner(params.harness, self._server, self.leaf, params.leaf.concurrency)
         self._background = BackgroundLoop()
 
     def __enter__(self):
@@ -89,6 +89,7 @@ class Engine:
             self._background.run(self._disconnect(), CLOSE_TIMEOUT_S, "closing the models")
         self._background.close()
         self._server.close()
+        self.sampler.close()
 
     def push(self, policy):
         """Sample from the policy's present weights from now on."""
@@ -99,40 +100,59 @@ class Engine:
 
         Raises InfrastructureError on a hang; ConfigError and RunError, which no other rollout would escape.
         """
-        return self._background.run(self._run(jobs), BATCH_TIMEOUT_S, f"a batch of {len(jobs)} rollouts")
+        return self.call(self._run(jobs), f"a batch of {len(jobs)} rollouts")
 
-    async def _run(self, jobs):
-        harness = self.params.harness
-        runner = RolloutRunner(harness, self._server, self.leaf, self.params.leaf.concurrency)
-        pool = WorkerPool(len(jobs), harness.deadline_s, harness.attempts)
+    def call(self, work: Coroutine, what: str):
+        """The result of a coroutine in the engine's event loop. Raises InfrastructureError on a hang."""
+        return self._background.run(work, BATCH_TIMEOUT_S, what)
+
+    @contextlib.asynccontextmanager
+    async def judging(self):
+        """The judge is open in this block, which others may enter too."""
+        if self.judge is not None and not self._judging:
+            await self.judge.__aenter__()
+        self._judging += 1
+        try:
+            yield
+        finally:
+            self._judging -= 1
+            if self.judge is not None and not self._judging:
+                await self.judge.__aexit__(None, None, None)
+
+    async def _run(self, jobs: Sequence[Job]) -> list[Attempt]:
+        async with self.judging():
+            return await self.attempts(jobs)
+
+    async def attempts(self, jobs: Sequence[Job]) -> list[Attempt]:
+        """As `run`, in the engine's event loop and within `judging`."""
+        pool = WorkerPool(len(jobs), self.params.harness.deadline_s, self.params.harness.attempts)
         sessions = [self.sampler.session(*job.key) for job in jobs]  # all open before any asks, or batches would be short
-        turn_tokens = self.params.sampling.max_turn_tokens
+        try:
+            return await asyncio.gather(*(self._attempt(pool, job, session) for job, session in zip(jobs, sessions, strict=True)))
+        finally:
+            for session in sessions:
+                with contextlib.suppress(Exception):
+                    session.close()
 
-        async def one(job: Job, session) -> Attempt:
-            async def attempt(number: int) -> Rollout:
-                own = self.sampler.session(*job.key, RETRY_STREAM, number) if number else session
-                try:
-                    return await runner.run(job.example.question, job.example.context, own, turn_tokens)
-                finally:
-                    own.close()
+    async def _attempt(self, pool: WorkerPool, job: Job, session) -> Attempt:
+        """One job. `session` is that of its first try."""
 
-            rollout, correct = Rollout(), False
+        async def once(number: int) -> Rollout:
+            own = self.sampler.session(*job.key, RETRY_STREAM, number) if number else session
             try:
-                rollout = await pool.run(attempt)
-                correct = await self._score(job.example, rollout)
-            except (ConfigError, RunError):
-                raise
-            except Exception as error:  # noqa: BLE001 - one rollout never costs the others of its batch
-                rollout.error = one_line(error)
-            return Attempt(job.example, job.index, rollout, correct)
-
-        async with self.judge or contextlib.nullcontext():
-            try:
-                return await asyncio.gather(*(one(job, session) for job, session in zip(jobs, sessions, strict=True)))
+                return await self._runner.run(job.example.question, job.example.context, own, self.params.sampling.max_turn_tokens)
             finally:
-                for session in sessions:
-                    with contextlib.suppress(Exception):
-                        session.close()
+                own.close()
+
+        rollout, correct = Rollout(), False
+        try:
+            rollout = await pool.run(once)
+            correct = await self._score(job.example, rollout)
+        except (ConfigError, RunError):
+            raise
+        except Exception as error:  # noqa: BLE001 - one rollout never costs the others of its batch
+            rollout.error = one_line(error)
+        return Attempt(job.example, job.index, rollout, correct)
 
     async def _score(self, example: Example, rollout: Rollout) -> bool:
         """Whether the answer is right. A judge that cannot say makes the rollout an infrastructure failure, never a wrong one.

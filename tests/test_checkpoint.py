@@ -9,12 +9,13 @@ import pytest
 import torch
 from support import bare_policy
 
+from rlmlib.config import Training
 from rlmlib.errors import CheckpointError, RunError
 from rlmlib.runs import RunDir
 from rlmlib.training import checkpoint
 from rlmlib.training.curriculum import Curriculum
 
-FILES = ["adapter_config.json", "adapter_model.safetensors", "optimizer.pt", "state.json", "manifest.json"]
+FILES = ["adapter_config.json", "adapter_model.safetensors", "optimizer.pt", "rng.pt", "state.json", "manifest.json"]
 
 
 def trained(seed: int):
@@ -44,9 +45,10 @@ def run(tmp_path, made):
     return run
 
 
-def save(run, step, made, keep_last=2):
+def save(run, step, made, best=None, **keep):
     policy, optimizer, curriculum = made
-    checkpoint.save(run, step, policy, optimizer, {"curriculum": curriculum.state()}, keep_last)
+    checkpoint.save(run, step, policy, optimizer, {"curriculum": curriculum.state()})
+    checkpoint.prune(run, Training(**keep), best)
 
 
 @pytest.fixture
@@ -185,6 +187,27 @@ def test_only_the_newest_are_kept(run, made):
 def test_one_can_be_kept(run, made):
     save(run, 3, made, keep_last=1)
     assert checkpoint.steps(run) == [3]
+
+
+def test_the_best_one_is_kept(run, made):
+    for step in (3, 4, 10):
+        save(run, step, made, best=2)
+    assert checkpoint.steps(run) == [2, 4, 10]
+
+
+def test_every_nth_is_kept(run, made):
+    for step in (3, 4, 5, 6, 8):
+        save(run, step, made, keep_every=3, keep_last=1)
+    assert checkpoint.steps(run) == [3, 6, 8]
+
+
+def test_random_state_comes_back(run, made):
+    torch.manual_seed(5)
+    save(run, 3, made)
+    expected = torch.rand(3)
+    torch.manual_seed(6)
+    checkpoint.load(run, 3, *trained(2)[:2])
+    assert torch.equal(torch.rand(3), expected)
 
 
 def test_step_can_be_written_again(run, made):

@@ -10,7 +10,9 @@ from rlmlib.errors import TrainingError
 from rlmlib.harness.trajectory import Rollout, Tokens, Turn
 from rlmlib.models.conversation import TokenSequence
 from rlmlib.training.curriculum import Curriculum
-from rlmlib.training.loop import metrics, sample_batch, train_items
+from rlmlib.training.groups import train_items
+from rlmlib.training.metrics import metrics
+from rlmlib.training.take_turns import TakeTurns
 
 SMALL = {"max_chars": 6000, "min_chars": 5000, "coding": 0.0, "research": 0.65, "pool": 30}
 
@@ -46,7 +48,7 @@ def curriculum():
 
 def sample(outcome, acceptance=1.0, **training):
     engine, drawn = Double(outcome), curriculum()
-    return sample_batch(engine, params(**training), drawn, 0, acceptance), engine, drawn
+    return TakeTurns(engine, params(**training), drawn, acceptance).batch(0), engine, drawn
 
 
 def test_batch_is_refilled_to_its_full_size():
@@ -86,20 +88,20 @@ def test_all_right_groups_are_kept_when_told():
 
 def test_a_group_that_failed_for_the_machinery_is_never_counted_as_wrong():
     batch, _, _ = sample(lambda n: None if n == 0 else 2)
-    row = metrics(batch)
+    row = metrics(batch, 0)
     assert row["failed_groups"] == 1
     assert row["all_wrong"] == 0
     assert row["correct"] == 0.5
 
 
 def test_only_groups_without_signal_end_with_a_clear_message():
-    with pytest.raises(TrainingError, match="0 of 4 groups with a signal"):
+    with pytest.raises(TrainingError, match="groups gave 0 of 4 with a signal"):
         sample(lambda n: 0)
 
 
 def test_trained_items_carry_advantages_that_sum_to_zero_in_each_group():
     batch, _, _ = sample(lambda n: 2)
-    items = train_items(batch)
+    items = train_items(batch, params().training)
     assert len(items) == 16
     assert all(abs(sum(i.advantage for i in items[start : start + 4])) < 1e-12 for start in range(0, 16, 4))
 

@@ -70,7 +70,9 @@ def _call(call: Call, prompt_chars: int) -> dict:
     child = call.child and to_dict(call.child, prompt_chars)
     if child:
         child["question"] = cut(child["question"], prompt_chars)
-    return {**vars(call), "prompt": cut(call.prompt, prompt_chars), "tokens": dict(vars(call.tokens)), "child": child}
+    values = {**vars(call), "prompt": cut(call.prompt, prompt_chars), "tokens": dict(vars(call.tokens)), "child": child}
+    del values["sequence"]
+    return values
 
 
 def from_dict(values: dict) -> Rollout:

@@ -1,8 +1,10 @@
 """The turn loop: one question over one context, from the first message to the answer, children included."""
 
 import asyncio
+import contextlib
 import math
 import time
+from collections.abc import Callable
 
 from ..config import Harness
 from ..errors import ConfigError, InfrastructureError, one_line
@@ -25,9 +27,12 @@ def server_of(config: Harness) -> ReplServer:
 
 
 class RolloutRunner:
-    """Runs rollouts with one REPL server and one leaf. Any number may be in flight."""
+    """Runs rollouts with one REPL server and one leaf. Any number may be in flight.
 
-    def __init__(self, config: Harness, server: ReplServer, leaf: Leaf, leaf_concurrency: int = 8):
+    leaf: one leaf, or what gives one for a session (models.policy_leaf.PolicyLeaf, where the policy answers its own subcalls).
+    """
+
+    def __init__(self, config: Harness, server: ReplServer, leaf: Leaf | Callable[[Session], Leaf], leaf_concurrency: int = 8):
         self.config = config
         self.server = server
         self.leaf = leaf
@@ -69,7 +74,10 @@ class _Conversation:
         self.work_until = math.inf  # when this turn's work has to end
         self.name = getattr(session, "name", "policy")
         child = self._child if depth + 1 < self.config.depth else None
-        self.subcalls = Subcalls(self.config, runner.leaf, runner.leaf_slots, budget, self.rollout, self._time_left, child)
+        leaf, slots = runner.leaf, runner.leaf_slots
+        if callable(leaf):  # the sampler waits for all conversations, and would wait for ever for those in line behind others
+            leaf, slots = leaf(session), contextlib.nullcontext()
+        self.subcalls = Subcalls(self.config, leaf, slots, budget, self.rollout, self._time_left, child)
 
     async def run(self) -> Rollout:
         began = time.monotonic()

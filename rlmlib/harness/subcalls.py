@@ -1,6 +1,7 @@
 """The subcalls of one root or child: leaf calls and children, each reserved, refused, sent, charged and recorded."""
 
 import asyncio
+import contextlib
 import json
 import time
 from collections.abc import Awaitable, Callable
@@ -37,7 +38,7 @@ class Subcalls:
         self,
         config: Harness,
         leaf: Leaf,
-        leaf_slots: asyncio.Semaphore,
+        leaf_slots: contextlib.AbstractAsyncContextManager,
         budget: Budget,
         rollout: Rollout,
         time_left: Callable[[], float],
@@ -163,6 +164,7 @@ async def _send(leaf: Leaf, call: Call, prompt: str):
             call.tokens = Tokens(error.prompt_tokens, error.completion_tokens, dollars=error.dollars)
     else:
         call.text, call.attempts, call.error, call.tokens = reply.text, reply.attempts, None, cost_of(reply)
+        call.sequence = reply.sequence
 
 
 def _refuse(call: Call, kind: str):

@@ -32,6 +32,7 @@ class Call:
     """A subcall of a block. kind: leaf or child.
 
     prompt: what was sent, or its first characters and how many there were in all (see harness.rollout.kept_prompt).
+    sequence: its tokens where the policy answered it itself (models.conversation.TokenSequence).
     error is None, or why there is no answer: budget, batch, too_long, failed or late. `text` is then what
     the model was told in its place.
     """
@@ -45,6 +46,7 @@ class Call:
     attempts: int = 0  # requests sent, failed ones included; 0 for a call that was refused
     error: str | None = None
     child: "Rollout | None" = None
+    sequence: object = None
 
 
 @dataclass

@@ -18,6 +18,7 @@ class Reply:
     """One reply. prompt_tokens counts the whole conversation before it (prefixes are re-counted).
 
     completion_tokens holds the thinking tokens too. dollars is None where no price is known.
+    sequence: the conversation's tokens where the policy was sampled (models.conversation.TokenSequence).
     """
 
     text: str
@@ -27,6 +28,7 @@ class Reply:
     thinking_tokens: int = 0
     attempts: int = 1  # requests sent for it; the tokens of all of them are counted
     dollars: float | None = 0.0
+    sequence: object = None
 
 
 class ContextFull(Exception):

@@ -1,9 +1,11 @@
 """Which model answers: the one place where leaves, judges and API roots are chosen by name."""
 
+from collections.abc import Callable
+
 from ..config import ApiModel
 from ..config import Leaf as LeafConfig
 from ..errors import ConfigError
-from .base import ChatModel, Leaf
+from .base import ChatModel, Leaf, Session
 from .prices import FREE
 
 MARGIN_S = 5.0  # a model gives up this much before the harness stops waiting for it, so that its reason and tokens are known
@@ -40,12 +42,17 @@ def chat_model(config: ApiModel, timeout_s: float) -> ChatModel:
     raise ConfigError(f"engine: '{config.engine}' is no chat model; use gemini or openai")
 
 
-def leaf(config: LeafConfig, timeout_s: float = 300.0) -> Leaf:
-    """The model behind llm_query. timeout_s: what the harness waits for a block's leaf calls."""
+def leaf(config: LeafConfig, timeout_s: float = 300.0) -> Leaf | Callable[[Session], Leaf]:
+    """The model behind llm_query, or what gives it for a session of the policy. timeout_s: what the harness waits for a block's
+    leaf calls."""
     if config.engine == "lexical":
         from .lexical_leaf import LexicalLeaf
 
         return LexicalLeaf(config.window_tokens)
+    if config.engine == "policy":
+        from .policy_leaf import PolicyLeaf
+
+        return lambda session: PolicyLeaf(session, config.max_tokens)
     from .sessions import ChatLeaf
 
     return ChatLeaf(chat_model(config, max(1.0, timeout_s - MARGIN_S)), config.max_tokens)

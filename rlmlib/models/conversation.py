@@ -13,15 +13,11 @@ CHILD_STREAM = 1 << 16  # sets the keys of children apart from those of rollouts
 
 @dataclass
 class TokenSequence:
-    """A conversation as sampled. mask is 1 on sampled tokens; logprobs is 0.0 elsewhere. All have length T.
-
-    oldest_version: the oldest weights that sampled a reply of it, None before the first.
-    """
+    """A conversation as sampled. mask is 1 on sampled tokens; logprobs is 0.0 elsewhere. All have length T."""
 
     ids: list[int] = field(default_factory=list)
     mask: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
-    oldest_version: int | None = None
 
     def extend(self, ids: list[int], mask: int, logprobs: list[float] | None = None):
         self.ids += ids
@@ -81,15 +77,13 @@ class TokenSession:
         said = len(sequence.ids)
         sequence.extend(prompt, 0)
         before = len(sequence.ids)
-        version = self.sampler.version
         try:
             ids, logprobs = await self.sampler.generate(self, min(max_tokens, self.sampler.max_sequence - before))
         except BaseException:  # cut off: the conversation is as it was
             self.forget(said)
             raise
         sequence.extend(ids, 1, logprobs)
-        sequence.oldest_version = version if sequence.oldest_version is None else min(version, sequence.oldest_version)
-        return Reply(chat.reply_text(ids), before, len(ids), ids[-1] != chat.end_id)
+        return Reply(chat.reply_text(ids), before, len(ids), ids[-1] != chat.end_id, sequence=sequence)
 
     def forget(self, length: int):
         """Cut the conversation to its first `length` tokens."""

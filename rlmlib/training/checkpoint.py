@@ -1,7 +1,7 @@
 """Checkpoints: adapter, optimiser, curriculum and counters of one step, written atomically.
 
     checkpoints/step_N/   adapter_config.json adapter_model.safetensors (PEFT format)
-                          optimizer.pt  state.json  manifest.json (sha256 of each file)
+                          optimizer.pt  rng.pt  state.json  manifest.json (sha256 of each file)
 
 A folder appears whole or not at all: it is written beside and renamed.
 """
@@ -15,6 +15,7 @@ from pathlib import Path
 
 import torch
 
+from ..config import Training
 from ..errors import CheckpointError
 from ..runs import RunDir, write_json, writing
 from .policy import Policy
@@ -22,8 +23,8 @@ from .policy import Policy
 MANIFEST = "manifest.json"
 
 
-def save(run: RunDir, step: int, policy: Policy, optimizer, state: dict, keep_last: int):
-    """Write checkpoints/step_N and delete all but the newest `keep_last`."""
+def save(run: RunDir, step: int, policy: Policy, optimizer, state: dict):
+    """Write checkpoints/step_N."""
     final = run / f"checkpoints/step_{step}"
     temporary = run / f"checkpoints/.step_{step}.{os.getpid()}.tmp"
     with writing(final):
@@ -32,6 +33,7 @@ def save(run: RunDir, step: int, policy: Policy, optimizer, state: dict, keep_la
         try:
             policy.save_adapter(temporary)
             torch.save(optimizer.state_dict(), temporary / "optimizer.pt")
+            torch.save(_random_state(), temporary / "rng.pt")
             write_json(temporary / "state.json", {"step": step, **state})
             write_json(temporary / MANIFEST, {f.name: _digest(f) for f in sorted(temporary.iterdir()) if f.is_file()})
             shutil.rmtree(final, ignore_errors=True)
@@ -44,8 +46,19 @@ def save(run: RunDir, step: int, policy: Policy, optimizer, state: dict, keep_la
             raise
     for leftover in (run / "checkpoints").glob(".step_*.tmp"):  # of a process that was killed while it wrote
         shutil.rmtree(leftover, ignore_errors=True)
-    for old in steps(run)[:-keep_last]:
-        shutil.rmtree(run / f"checkpoints/step_{old}", ignore_errors=True)
+
+
+def prune(run: RunDir, config: Training, best: int | None):
+    """Delete checkpoints but the newest ones, the best one, and each that training.keep_every says."""
+    saved = steps(run)
+    for step in set(saved) - kept(saved, config, best):
+        shutil.rmtree(run / f"checkpoints/step_{step}", ignore_errors=True)
+
+
+def kept(saved: list[int], config: Training, best: int | None) -> set[int]:
+    """Those of `saved` (oldest first) that stay."""
+    every = {step for step in saved if config.keep_every and step % config.keep_every == 0}
+    return {*saved[-config.keep_last :], *every, *({best} & set(saved))}
 
 
 def steps(run: RunDir) -> list[int]:
@@ -75,7 +88,19 @@ def load(run: RunDir, step: int, policy: Policy, optimizer=None) -> dict:
     policy.load_adapter(folder)
     if optimizer is not None:
         optimizer.load_state_dict(torch.load(folder / "optimizer.pt", weights_only=True))
+        _set_random_state(torch.load(folder / "rng.pt", weights_only=True))
     return state
+
+
+def _random_state() -> dict:
+    """Of torch: dropout draws from it."""
+    return {"cpu": torch.get_rng_state(), "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []}
+
+
+def _set_random_state(state: dict):
+    torch.set_rng_state(state["cpu"])
+    for device, value in enumerate(state["cuda"][: torch.cuda.device_count()]):
+        torch.cuda.set_rng_state(value, device)
 
 
 def _advice(folder: Path) -> str:
