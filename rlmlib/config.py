@@ -277,8 +277,12 @@ class Params(Section):
     def _check(self):
         if self.sampling.max_turn_tokens >= self.sampling.max_sequence_tokens:
             raise ValueError("sampling.max_turn_tokens must be under sampling.max_sequence_tokens")
+        if self.tasks.dataset and self.evaluation.seen_examples:
+            raise ValueError("evaluation.seen_examples must be 0 with tasks.dataset, which has no questions of that kind")
         if self.training.trained_subcalls and self.leaf.engine != "policy":
             raise ValueError("training.trained_subcalls needs leaf.engine: policy, as no other leaf is trained")
+        if self.training.max_off_policy_steps <= self.training.max_async_level:
+            raise ValueError("training.max_off_policy_steps must be over training.max_async_level, or what waits in line is dropped")
         return self
 
 

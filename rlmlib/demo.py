@@ -90,7 +90,7 @@ def run_stage(run: RunDir, stage: Stage, title: str):
         output = open(log, "ab")  # noqa: SIM115 - handed to the child
     except OSError as error:
         raise RunError(f"{log}: cannot be written ({error.strerror}); is the disk full or the folder read-only?") from None
-    command = [sys.executable, "-m", "rlmlib.execute", str(run.path.resolve())]
+    command = [sys.executable, "-m", "rlmlib.execute", str(run.path.resolve()), str(os.getpid())]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
     with output:
         child = subprocess.Popen(command, stdout=output, stderr=output, stdin=subprocess.DEVNULL, env=environment, start_new_session=True)
@@ -170,6 +170,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=ROOT / "outputs/demo", help="run directory (default: outputs/demo)")
     parser.add_argument("--fresh", action="store_true", help="delete the run directory first")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what was started is ended first
     try:
         print(verdict(demo(arguments.params, arguments.out, arguments.fresh)))
     except RlmError as error:

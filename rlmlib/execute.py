@@ -1,11 +1,12 @@
 """Runs one notebook by papermill for a run directory; the child process of `rlmlib.demo`.
 
-    python -m rlmlib.execute RUN_DIR            reads RUN_DIR/logs/stage.json
+    python -m rlmlib.execute RUN_DIR PARENT_PID            reads RUN_DIR/logs/stage.json
 
 The executed notebook goes to RUN_DIR/notebooks/. An error is left in logs/failure.json as
-one line. A termination signal ends the kernel too.
+one line. A termination signal ends the kernel too, and so does the death of the parent.
 """
 
+import ctypes
 import json
 import os
 import shutil
@@ -19,6 +20,7 @@ from .notebook import ROOT
 from .runs import RunDir, write_json
 
 START_TIMEOUT_S = 300
+PR_SET_PDEATHSIG = 1
 EXPECTED = {"RlmError", "ConfigError", "RunError", "CheckpointError", "TrainingError", "InfrastructureError", "DataError"}
 
 
@@ -58,11 +60,20 @@ def execute(notebook: Path, output: Path, parameters: dict):
             os.replace(partial, output)
 
 
+def die_with(parent: int):
+    """Get a termination signal when the parent process ends, however it does (Linux). Else a killed demo would train on unseen."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if os.getppid() != parent:  # it has ended already
+        raise KeyboardInterrupt
+
+
 def main() -> int:
     def terminate(*_):
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, terminate)
+    die_with(int(sys.argv[2]))
     run = RunDir(sys.argv[1])
     stage = json.loads((run / "logs/stage.json").read_text())
     output = run / f"notebooks/{stage['notebook']}_{stage['name'].replace(' ', '_')}.ipynb"

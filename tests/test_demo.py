@@ -1,14 +1,13 @@
 """`python -m rlmlib.demo` on smoke parameters: whole, killed and resumed, and what errors look like."""
 
 import json
-import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -66,9 +65,9 @@ def run_whole(folder, params):
 
 
 def run_killed(folder, params):
-    """A demo whose process tree is killed with signal 9 in training, and run again to its end.
+    """A demo that is killed with signal 9 in training, and run again to its end.
 
-    Gives (run directory, steps done when it was killed, modification times of what was done).
+    Gives (run directory, steps done when it was killed, modification times of what was done, what of it lived on).
     """
     out = folder / "demo"
     process, deadline = start(out, params=params), time.monotonic() + LIMIT_S
@@ -76,13 +75,18 @@ def run_killed(folder, params):
     while not checkpoint.steps(run_dir):
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.05)
-    kill_tree(process.pid)
+    below = descendants(process.pid)  # the stage's process, its kernel, their workers
+    process.kill()
     process.communicate(timeout=30)
+    until = time.monotonic() + 60
+    while any(map(alive, below)) and time.monotonic() < until:
+        time.sleep(0.05)
+    left = [pid for pid in below if alive(pid)]
     done = checkpoint.steps(run_dir)[-1]
     before = {p: p.stat().st_mtime_ns for p in (out / "eval/base/rollouts.jsonl", out / "rollouts/step_0.jsonl")}
     code, _, errors = run(out, params=params)
     assert code == 0, errors
-    return run_dir, done, before
+    return run_dir, done, before, left
 
 
 def run_on_a_full_disk(folder, params):
@@ -98,12 +102,16 @@ def run_on_a_full_disk(folder, params):
         subprocess.run(["umount", "-l", str(folder)], check=True, timeout=30)
 
 
-def kill_tree(pid: int):
-    """Signal 9 to a process and all that it started, as an out-of-memory killer or a power cut would."""
+def descendants(pid: int) -> list[int]:
     children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, timeout=10).stdout.split()
-    os.kill(pid, signal.SIGKILL)
-    for child in map(int, children):
-        kill_tree(child)
+    return [int(child) for child in children] + [found for child in children for found in descendants(int(child))]
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_leaves_a_report_and_the_three_numbers(whole):
@@ -140,10 +148,14 @@ def test_a_finished_demo_says_so_and_redoes_nothing(whole, params):
 
 
 def test_after_kill_9_nothing_done_is_redone(killed):
-    run_dir, done, before = killed
+    run_dir, done, before, _ = killed
     assert 0 < done < STEPS
     assert all(path.stat().st_mtime_ns == at for path, at in before.items())
     assert [row["step"] for row in run_dir.metrics] == list(range(STEPS))
+
+
+def test_nothing_lives_on_after_kill_9(killed):
+    assert killed[3] == []
 
 
 def test_after_kill_9_the_run_ends_as_if_it_had_not_been_killed(whole, killed):

@@ -413,9 +413,16 @@ def test_reply_that_was_sampled_but_not_taken_is_forgotten(model):
         said = list(first.sequence.ids)
         task = asyncio.ensure_future(first.reply(say("7"), 4))
         await asyncio.sleep(0)
+        deliver, caches = sampler._deliver, []
+
+        def deliver_and_cancel(*batch):
+            deliver(*batch)
+            caches.append(first.cached)
+            task.cancel()
+
+        sampler._deliver = deliver_and_cancel
         await second.reply(say("8"), 4)  # samples for both
-        sampled = first.cached
-        task.cancel()
+        sampler._deliver, sampled = deliver, caches[0]
         with pytest.raises(asyncio.CancelledError):
             await task
         assert sampled > len(said) == first.cached and first.sequence.ids == said
