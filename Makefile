@@ -4,10 +4,10 @@ PARAMS ?= params/tiny.yaml
 OUT ?= outputs/demo
 VENV := .venv/bin
 
-.PHONY: help install demo test chaos peer-tests lab cold-start dataset dataset-check lint clean bench-harness
+.PHONY: help install demo test test-unsloth test-vllm chaos peer-tests lab cold-start dataset dataset-check dataset-export lint clean soak bench-harness bench-train
 
 help:  ## these lines
-	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
 
 install:  ## .venv with the versions of environment.yml (CPU set)
 	@$(PYTHON) tools/install.py --profile cpu
@@ -18,6 +18,14 @@ demo: install  ## base evaluation, RL, evaluation, report; resumes; FRESH=1 star
 test: install  ## the whole test suite
 	@$(VENV)/python -m pytest tests
 
+test-unsloth:  ## the tests of the Unsloth trainer, in a venv of their own (.venv-unsloth)
+	@$(PYTHON) tools/install.py --profile unsloth
+	@.venv-unsloth/bin/python -m pytest tests/with_unsloth
+
+test-vllm:  ## the tests of the vLLM sampler with vLLM's CPU build, in a venv of their own (.venv-vllm)
+	@$(PYTHON) tools/install.py --profile vllm
+	@.venv-vllm/bin/python -m pytest tests/with_vllm
+
 chaos: install  ## 166 hostile blocks, and 1,000 rollouts with faults in one of ten of everything
 	@CHAOS_ROLLOUTS=1000 $(VENV)/python -m pytest tests/test_chaos.py
 
@@ -27,14 +35,24 @@ peer-tests: install  ## the tests of rlms that any such REPL should pass, agains
 lab: install  ## JupyterLab on the notebooks (LAB="--allow-root --no-browser" passes options on)
 	$(VENV)/jupyter lab --ServerApp.root_dir="$(CURDIR)" --ServerApp.preferred_dir="$(CURDIR)/notebooks" $(LAB)
 
+soak: install  ## 100 tiny steps killed -9 at 50 random moments must equal an undisturbed run (half an hour)
+	@$(VENV)/python tests/soak.py
+
 cold-start: install  ## rebuild the tiny policy's weights from nothing (OUT=folder to keep the shipped ones)
 	@$(VENV)/python -m rlmlib.tiny.cold_start $(if $(filter file,$(origin OUT)),,--out $(OUT))
 
-dataset: install  ## recipes of the study-sized data set from the public files in DATA=folder; resumes; FRESH=1 starts over
-	@$(VENV)/python -m rlmlib.tasks.study.build $(if $(DATA),--data $(DATA)) $(if $(FRESH),--fresh)
+# PARAMS and OUT as given on the command line; their defaults above are those of the demo
+GIVEN_PARAMS = $(if $(filter file,$(origin PARAMS)),,--params "$(PARAMS)")
+GIVEN_OUT = $(if $(filter file,$(origin OUT)),,"$(OUT)")
 
-dataset-check: install  ## a built data set against independent readings of its contexts (DATA=folder)
-	@$(VENV)/python tests/check_dataset.py $(if $(DATA),--data $(DATA))
+dataset: install  ## recipes of the study-sized data set from the public files in DATA=folder (PARAMS=file OUT=folder); resumes; FRESH=1 starts over
+	@$(VENV)/python -m rlmlib.tasks.study.build $(GIVEN_PARAMS) $(if $(DATA),--data "$(DATA)") $(if $(GIVEN_OUT),--out $(GIVEN_OUT)) $(if $(FRESH),--fresh)
+
+dataset-check: install  ## the data set in OUT=folder against independent readings of its contexts
+	@$(VENV)/python tests/check_dataset.py $(if $(DATA),--data "$(DATA)") $(if $(GIVEN_OUT),--out $(GIVEN_OUT))
+
+dataset-export: install  ## the data set in OUT=folder with its contexts, as parquet files in OUT/parquet
+	@$(VENV)/python -m rlmlib.tasks.study.export $(if $(GIVEN_OUT),--dataset $(GIVEN_OUT))
 
 lint: install  ## ruff over code, tests and notebooks
 	@$(VENV)/ruff check . && $(VENV)/ruff format --check .
@@ -42,5 +60,8 @@ lint: install  ## ruff over code, tests and notebooks
 bench-harness: install  ## our REPL beside its peers'; SAVE=1 writes benchmarks/results
 	@$(VENV)/python benchmarks/harness.py $(if $(SAVE),--save)
 
-clean:  ## remove .venv and caches; outputs/ stays
-	rm -rf .venv benchmarks/.venv .pytest_cache .ruff_cache
+bench-train: install  ## training on the CPU beside TRL, transformers and itself in turns; SAVE=1 writes benchmarks/results
+	@$(VENV)/python benchmarks/training.py $(if $(SAVE),--save)
+
+clean:  ## remove the virtual environments and caches; outputs/ stays
+	rm -rf .venv .venv-unsloth .venv-vllm unsloth_compiled_cache benchmarks/.venv .pytest_cache .ruff_cache

@@ -5,13 +5,28 @@ import json
 import os
 import platform
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
-NAMES = ("ours", "rlms", "fresh", "dspy")
-TABLE = re.compile(r"(<!-- table: written by make bench-harness SAVE=1 -->\n).*?(<!-- end -->)", re.DOTALL)
+from rlmlib.runs import environment
+
 ALIKE = 1.25  # a turn over 8 MB may take this many times one over 8 KB and still count as the same
 
-Rows = dict[str, dict[str, dict]]  # row -> contender -> {"median", "p95", "n"}
+Rows = dict[str, dict[str, dict]]  # row -> contender -> {"median", "n"} and "p95", or "low" and "high"
+
+
+@dataclass(frozen=True)
+class Page:
+    """Where a benchmark's results go: results/NAME.json, and a table between two marks of `file`."""
+
+    name: str
+    target: str  # of make
+    file: str
+    columns: tuple[str, ...]  # contenders
+    beside: tuple[str, ...]  # those that ours is divided by
+
+
+HARNESS = Page("harness", "bench-harness", "README.md", ("ours", "rlms", "fresh", "dspy"), ("rlms", "dspy"))
 
 
 def ratio(rows: Rows, top: tuple[str, str], bottom: tuple[str, str]) -> float | None:
@@ -59,6 +74,7 @@ def cpu_model() -> str:
 
 def as_json(rows: Rows, reached: list[dict], versions: dict[str, str], left_out: dict[str, str]) -> dict:
     return {
+        "commit": environment()["revision"],
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "cpu": cpu_model(),
         "cores": os.cpu_count(),
@@ -77,25 +93,33 @@ def rounded(cell: dict) -> dict:
     return {key: float(f"{value:.4g}") if isinstance(value, float) else value for key, value in cell.items()}
 
 
-def table(result: dict) -> str:
-    """Markdown: medians with the 95th percentile in brackets, then the targets."""
-    lines = ["| | ours | rlms | fresh | dspy | ours / rlms | ours / dspy |", "|" + "---|" * 7]
+def table(result: dict, page: Page = HARNESS) -> str:
+    """Markdown: medians with the 95th percentile or the range in brackets, then the targets."""
+    lines = [" | ".join(["|", *page.columns, *(f"ours / {other}" for other in page.beside)]) + " |"]
+    lines.append("|" + "---|" * (1 + len(page.columns) + len(page.beside)))
     for row, cells in result["rows"].items():
-        shown = [f"{cells[name]['median']:.3g} ({cells[name]['p95']:.3g})" if name in cells else "" for name in NAMES]
-        quotients = [ratio(result["rows"], (row, "ours"), (row, other)) for other in ("rlms", "dspy")]
+        shown = [_cell(cells[name]) if name in cells else "" for name in page.columns]
+        quotients = [ratio(result["rows"], (row, "ours"), (row, other)) for other in page.beside]
         lines.append(" | ".join([f"| {row}", *shown, *("" if q is None else f"{q:.2g}" for q in quotients)]) + " |")
-    lines += ["", "| target | at most | found | |", "|---|---|---|---|"]
+    lines += ["", "| target | limit | found | |", "|---|---|---|---|"]
     for t in result["targets"]:
         value = "not measured" if t["value"] is None else f"{t['value']:.3g}"
-        lines.append(f"| {t['target']} | {t['limit']:.3g} | {value} | {'met' if t['met'] else 'not met'} |")
+        limit = f"at {t.get('kind', 'most')} {t['limit']:.3g}"
+        lines.append(f"| {t['target']} | {limit} | {value} | {'met' if t['met'] else 'not met'} |")
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
     where = f"{result['date']}, {result['cpu']} with {result['cores']} cores, load {result['load']}, nice {result['nice']}"
-    return "\n".join([*lines, "", f"{where}, Linux {result['kernel']}, Python {result['python']}; {versions}."])
+    return "\n".join([*lines, "", f"{where}, Linux {result['kernel']}, Python {result['python']}; {versions}; commit {result['commit']}."])
 
 
-def save(result: dict, folder: Path):
-    """Write results/harness.json, and the table into README.md between its two marks."""
+def _cell(cell: dict) -> str:
+    spread = f"{cell['p95']:.3g}" if "p95" in cell else f"{cell['low']:.3g} to {cell['high']:.3g}"
+    return f"{cell['median']:.3g} ({spread})"
+
+
+def save(result: dict, folder: Path, page: Page = HARNESS):
+    """Write results/NAME.json, and the table into its page between the two marks."""
     (folder / "results").mkdir(exist_ok=True)
-    (folder / "results/harness.json").write_text(json.dumps(result, indent=1) + "\n")
-    readme = folder / "README.md"
-    readme.write_text(TABLE.sub(lambda match: f"{match[1]}{table(result)}\n{match[2]}", readme.read_text()))
+    (folder / f"results/{page.name}.json").write_text(json.dumps(result, indent=1) + "\n")
+    marks = re.compile(rf"(<!-- table: written by make {page.target} SAVE=1 -->\n).*?(<!-- end -->)", re.DOTALL)
+    text = folder / page.file
+    text.write_text(marks.sub(lambda match: f"{match[1]}{table(result, page)}\n{match[2]}", text.read_text()))

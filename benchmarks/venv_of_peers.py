@@ -1,4 +1,4 @@
-"""Peers as subprocesses of a venv of their own, benchmarks/.venv, which this file makes."""
+"""Peers as subprocesses of a venv of their own, benchmarks/.venv, which this file makes. TRL lies in it as a folder to put before ours."""
 
 import json
 import os
@@ -14,6 +14,7 @@ from tools.install import ROOT, find_links
 HERE = Path(__file__).resolve().parent
 VENV = HERE / ".venv"
 PINS = {"rlms": ["rlms==0.1.3"], "dspy": ["dspy[deno]==3.4.1"]}
+TRL = "trl==1.16.0"  # that of environment.yml does not train on a CPU; torch, transformers and peft are ours for both
 INSTALL_LIMIT_S = 900
 SECRET = re.compile("KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 
@@ -29,24 +30,44 @@ def environment() -> dict[str, str]:
 
 def install(name: str) -> str:
     """Install a peer unless it is there, and return the Python to run it with."""
-    python, stamp, pins = str(VENV / "bin/python"), VENV / f"{name}.installed", PINS[name]
-    if stamp.exists() and stamp.read_text().split() == pins:
-        return python
+    python, pins = str(VENV / "bin/python"), PINS[name]
+    if not _installed(name, pins):
+        if not Path(python).exists():
+            _run([sys.executable, "-m", "venv", str(VENV)], pins)
+        _install(python, pins)
+        (VENV / f"{name}.installed").write_text("\n".join(pins))
+    return python
+
+
+def trl_folder() -> Path:
+    """Install TRL alone unless it is there, and return the folder to put before the packages of this Python."""
+    folder = VENV / "trl"
+    if not _installed("trl", [TRL]):
+        folder.mkdir(parents=True, exist_ok=True)
+        _install(sys.executable, [TRL], "--no-deps", "--upgrade", "--target", str(folder))
+        (VENV / "trl.installed").write_text(TRL)
+    return folder
+
+
+def _installed(name: str, pins: list[str]) -> bool:
+    stamp = VENV / f"{name}.installed"
+    return stamp.exists() and stamp.read_text().split() == pins
+
+
+def _install(python: str, pins: list[str], *options: str):
     uv = shutil.which("uv") or shutil.which("uv", path=str(ROOT / ".venv/bin"))
     links = [part for folder in find_links() for part in ("--find-links", folder)]
-    commands = [[sys.executable, "-m", "venv", str(VENV)]] if not Path(python).exists() else []
-    commands += [
-        [uv, "pip", "install", "--quiet", "--python", python, *links, *pins] if uv else [python, "-m", "pip", "install", "-q", *pins]
-    ]
-    for command in commands:
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_LIMIT_S, env=environment())
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise Unavailable(f"{pins[0]} could not be installed ({type(error).__name__}); is a package index reachable?") from None
-        if done.returncode:
-            raise Unavailable(f"{pins[0]} could not be installed: {' '.join(done.stderr.split())[-160:]}")
-    stamp.write_text("\n".join(pins))
-    return python
+    install = [uv, "pip", "install", "--quiet", "--python", python, *links] if uv else [python, "-m", "pip", "install", "-q"]
+    _run([*install, *options, *pins], pins)
+
+
+def _run(command: list[str], pins: list[str]):
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_LIMIT_S, env=environment())
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Unavailable(f"{pins[0]} could not be installed ({type(error).__name__}); is a package index reachable?") from None
+    if done.returncode:
+        raise Unavailable(f"{pins[0]} could not be installed: {' '.join(done.stderr.split())[-160:]}")
 
 
 class Peer:

@@ -5,6 +5,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Coroutine
+from concurrent.futures import Future
 
 from .errors import InfrastructureError
 
@@ -25,10 +26,7 @@ class BackgroundLoop:
 
         Raises InfrastructureError on a hang, after `close`, and in a process forked from the one that opened it.
         """
-        if why := self._unusable():
-            work.close()
-            raise InfrastructureError(f"{self._name}: {why}")
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        future = self.start(work)
         try:
             return future.result(timeout=timeout_s)
         except TimeoutError:
@@ -39,6 +37,13 @@ class BackgroundLoop:
         except BaseException:  # an interrupt in a notebook must not leave work running
             future.cancel()
             raise
+
+    def start(self, work: Coroutine) -> Future:
+        """Begin the coroutine. Raises InfrastructureError after `close` and in a forked process, as `run` does."""
+        if why := self._unusable():
+            work.close()
+            raise InfrastructureError(f"{self._name}: {why}")
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def _unusable(self) -> str | None:
         if os.getpid() != self._process:

@@ -279,6 +279,8 @@ class Params(Section):
             raise ValueError("sampling.max_turn_tokens must be under sampling.max_sequence_tokens")
         if self.tasks.dataset and self.evaluation.seen_examples:
             raise ValueError("evaluation.seen_examples must be 0 with tasks.dataset, which has no questions of that kind")
+        if self.training.parallel == "sharded" and (self.policy.load_in_4bit or self.policy.trainer == "unsloth"):
+            raise ValueError("training.parallel: sharded needs policy.trainer: peft and no load_in_4bit")
         if self.training.trained_subcalls and self.leaf.engine != "policy":
             raise ValueError("training.trained_subcalls needs leaf.engine: policy, as no other leaf is trained")
         if self.training.max_off_policy_steps <= self.training.max_async_level:

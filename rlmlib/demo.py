@@ -21,7 +21,7 @@ from pathlib import Path
 from . import config
 from .errors import RlmError, RunError
 from .notebook import ROOT, shown
-from .runs import RunDir, open_run, write_json
+from .runs import RunDir, open_run, status_kept, write_json
 
 STAGE_LIMIT_S = 4 * 3600
 ATTEMPTS_LOG = "attempts.jsonl"
@@ -51,8 +51,7 @@ def demo(params_path: Path, out: Path, fresh: bool) -> RunDir:
     """Run all stages. Raises RlmError with the reason in one line."""
     params = config.load(params_path)
     run = open_run(out, params, fresh)
-    run.set_status("running", "demo")
-    try:
+    with status_kept(run, "demo"):
         plan = stages(run, params_path.resolve(), params.training.steps)
         for number, stage in enumerate(plan, 1):
             title = f"[{number}/{len(plan)}] {stage.name}"
@@ -62,11 +61,6 @@ def demo(params_path: Path, out: Path, fresh: bool) -> RunDir:
             began = time.monotonic()
             run_stage(run, stage, title)
             print(f"{title}: done in {time.monotonic() - began:.0f} s")
-    except BaseException as error:
-        with contextlib.suppress(RlmError, OSError):
-            run.set_status("failed", str(error) or type(error).__name__)
-        raise
-    run.set_status("done")
     return run
 
 

@@ -29,6 +29,14 @@ class TrainingError(RlmError):
     """Training cannot go on: no learning signal, or a diverging policy."""
 
 
+class RankError(TrainingError):
+    """Another rank of a training run has ended. told: it has said why itself, or rank 0 will."""
+
+    def __init__(self, message: str, told: bool):
+        super().__init__(message)
+        self.told = told
+
+
 class InfrastructureError(RlmError):
     """A worker, leaf or sampler failed. Never counted as a wrong answer."""
 

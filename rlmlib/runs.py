@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from . import config
-from .errors import RunError
+from .errors import RlmError, RunError, one_line
 
 LOCK_WAIT_S = 20.0
 
@@ -86,16 +86,20 @@ def append_jsonl(path: Path, rows: Iterable[dict]):
             raise
 
 
-def read_jsonl(path: Path) -> list[dict]:
-    """All complete rows; a last line cut by a crash is left out."""
+def read_jsonl(path: Path, whole: bool = False) -> list[dict]:
+    """All rows. A last line cut by a crash is left out, unless the file was written as a whole. Raises RunError for other damage."""
     if not path.exists():
         return []
-    rows = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    rows, lines = [], path.read_bytes().split(b"\n")
+    for number, line in enumerate(lines, 1):
+        if not line:
+            continue
         try:
             rows.append(json.loads(line))
-        except ValueError:
-            break
+        except (ValueError, RecursionError):
+            if number == len(lines) and not whole:
+                break
+            raise RunError(f"{path}, line {number}: is damaged; restore the file, or cut it off before that line") from None
     return rows
 
 
@@ -166,6 +170,21 @@ class RunDir:
             yield
         finally:
             file.close()
+
+
+@contextlib.contextmanager
+def status_kept(run: RunDir, doing: str) -> Iterator[None]:
+    """status.json says running, then done, or failed and why. Raises RunError where another process works in the directory."""
+    with run.lock():
+        run.set_status("running", doing)
+    try:
+        yield
+    except BaseException as error:
+        reason = one_line(error) if isinstance(error, Exception) else "interrupted"
+        with contextlib.suppress(RlmError, OSError):
+            run.set_status("failed", reason)
+        raise
+    run.set_status("done")
 
 
 def _read_json(path: Path) -> dict:

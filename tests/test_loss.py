@@ -177,7 +177,22 @@ def test_gradient_is_the_same_however_the_step_is_split(policy, whole, size):
 
 
 def test_statistics_are_the_same_however_the_step_is_split(policy, whole):
-    assert step(policy, conversations(), micro_batch_tokens=1)[0] == pytest.approx(whole[0], rel=1e-4)
+    split = step(policy, conversations(), micro_batch_tokens=1)[0]
+    assert {**split, **of_the_split(whole[0])} == pytest.approx(whole[0], rel=1e-4)
+
+
+def of_the_split(stats):
+    """Statistics that are about the micro-batches themselves."""
+    return {key: stats[key] for key in ("micro_batches", "padding")}
+
+
+def test_padding_is_the_share_of_positions_without_a_token(whole):
+    lengths = [len(i.sequence.ids) for i in conversations()]
+    assert of_the_split(whole[0]) == {"micro_batches": 1, "padding": pytest.approx(1 - sum(lengths) / (7 * max(lengths)))}
+
+
+def test_single_sequences_have_no_padding(policy):
+    assert of_the_split(step(policy, conversations(), micro_batch_tokens=1)[0]) == {"micro_batches": 7, "padding": 0}
 
 
 def test_order_of_the_items_does_not_matter(policy, whole):

@@ -1,4 +1,4 @@
-"""A batched sampler for small transformers: Qwen3 weights, one KV slot a conversation, kept over turns.
+"""A batched sampler for small transformers: dense weights, one KV slot a conversation, kept over turns.
 
 Where replies of a turn are sampled together, a batch starts when every open session waits for
 one, so its composition, and with per-session random streams its result, depends on the seed
@@ -15,73 +15,10 @@ import torch.nn.functional as F
 from ..errors import ConfigError
 from .chat import ChatFormat
 from .conversation import TokenSession
+from .dense_weights import DenseWeights
 
 COMPACT_SHARE = 0.7  # a batch is cut to its live rows when they are at most this share of it
-
-
-class QwenWeights:
-    """Dense inference weights of a Qwen3ForCausalLM, adapters merged, fused for few and large operations.
-
-    q/k/v and gate/up are one matrix each; the gains of the norms before them are folded in, as is the
-    scale of the attention scores into the gain of the q norm. At this size the count of operations is the time.
-    """
-
-    def __init__(self, state: dict[str, torch.Tensor], config):
-        self.layers = []
-        self.heads, self.kv_heads = config.num_attention_heads, config.num_key_value_heads
-        self.head_dim, self.eps = config.head_dim, config.rms_norm_eps
-        self.embed = state["model.embed_tokens.weight"]
-        self.head = state.get("lm_head.weight", self.embed) * state["model.norm.weight"]
-        for index in range(config.num_hidden_layers):
-            part = lambda name, i=index: state[f"model.layers.{i}.{name}.weight"]  # noqa: E731
-            q_gain, k_gain = part("self_attn.q_norm") * self.head_dim**-0.5, part("self_attn.k_norm")
-            self.layers.append(
-                {
-                    "qkv": torch.cat([part(f"self_attn.{n}_proj") for n in "qkv"]) * part("input_layernorm"),
-                    "qk_gain": torch.stack([q_gain] * self.heads + [k_gain] * self.kv_heads)[:, None],
-                    "o": part("self_attn.o_proj"),
-                    "gate_up": torch.cat([part("mlp.gate_proj"), part("mlp.up_proj")]) * part("post_attention_layernorm"),
-                    "down": part("mlp.down_proj"),
-                }
-            )
-        theta = config.rope_parameters["rope_theta"]
-        inverse = 1.0 / theta ** (torch.arange(0, self.head_dim, 2, dtype=torch.float32) / self.head_dim)
-        angles = torch.outer(torch.arange(config.max_position_embeddings, dtype=torch.float32), inverse)
-        self.cos = torch.cat([angles.cos(), angles.cos()], -1)
-        self.sin = torch.cat([-angles.sin(), angles.sin()], -1)
-
-    def new_cache(self, rows: int, width: int) -> torch.Tensor:
-        """Zeros [layers, rows, 2 * kv_heads, width, head_dim]: keys of all heads, then values."""
-        return torch.zeros(len(self.layers), rows, 2 * self.kv_heads, width, self.head_dim)
-
-    def forward(self, ids, positions, cache, span: int):
-        """Normed hidden states [B, N, H] of new tokens ids [B, N] at positions [B, N]; see new_cache.
-
-        Keys and values are written to the cache at positions. Only its first `span` columns are read.
-        """
-        b, n = ids.shape
-        x = self.embed[ids]
-        at = positions.clamp(max=len(self.cos) - 1)  # rows that have ended ride along past their last position
-        cos, sin = self.cos[at][:, None], self.sin[at][:, None]
-        groups, normed = self.heads // self.kv_heads, self.heads + self.kv_heads
-        mask = (torch.arange(span) <= positions[:, :, None])[:, None]
-        mask = torch.where(mask, 0.0, float("-inf")).repeat(1, 1, groups, 1)
-        rows = torch.arange(b)[:, None]
-        half = self.head_dim // 2
-        for layer, past in zip(self.layers, cache, strict=True):
-            h = F.rms_norm(x, x.shape[-1:], None, self.eps)
-            qkv = F.linear(h, layer["qkv"]).view(b, n, -1, self.head_dim).transpose(1, 2)
-            qk = F.rms_norm(qkv[:, :normed], (self.head_dim,), None, self.eps) * layer["qk_gain"]
-            qk = qk * cos + qk.roll(half, -1) * sin
-            past[rows, :, positions] = torch.cat([qk[:, self.heads :], qkv[:, normed:]], 1).transpose(1, 2)
-            keys, values = past[:, :, :span].chunk(2, 1)
-            q = qk[:, : self.heads].reshape(b, self.kv_heads, groups * n, self.head_dim)
-            mixed = F.scaled_dot_product_attention(q, keys, values, attn_mask=mask, scale=1.0)
-            mixed = mixed.view(b, self.heads, n, self.head_dim).transpose(1, 2).reshape(b, n, -1)
-            x = x + F.linear(mixed, layer["o"])
-            gate, up = F.linear(F.rms_norm(x, x.shape[-1:], None, self.eps), layer["gate_up"]).chunk(2, -1)
-            x = x + F.linear(F.silu(gate) * up, layer["down"])
-        return F.rms_norm(x, x.shape[-1:], None, self.eps)
+SCORES_AT_ONCE = 1 << 27  # attention scores of a prefill step, half a GB in float32; longer prompts are run in parts
 
 
 class TorchSession(TokenSession):
@@ -118,9 +55,9 @@ class TorchSampler:
     starts as soon as the last one has ended, in a thread of its own, so that leaves and code go on meanwhile.
     """
 
-    def __init__(self, weights: QwenWeights, chat: ChatFormat, temperature: float, max_sequence: int, together: bool = True):
-        if max_sequence > len(weights.cos):
-            raise ConfigError(f"sampling.max_sequence_tokens: {max_sequence} is over the model's {len(weights.cos)} positions")
+    def __init__(self, weights: DenseWeights, chat: ChatFormat, temperature: float, max_sequence: int, together: bool = True):
+        if max_sequence > weights.positions:
+            raise ConfigError(f"sampling.max_sequence_tokens: {max_sequence} is over the model's {weights.positions} positions")
         self.chat, self.temperature, self.max_sequence = chat, temperature, max_sequence
         self.together = together
         self._weights = (0, weights)  # one object, so that a push from another thread is never seen by half
@@ -144,7 +81,7 @@ class TorchSampler:
         self._open.discard(session)
         self._waiting.pop(session, None)
         if self.together:
-            self._start_when_all_wait()
+            self._look_again()
 
     def close(self):
         """Nothing to free: what is open belongs to the event loop, which cancels it."""
@@ -154,7 +91,7 @@ class TorchSampler:
         uniforms = session.random.random(max_tokens, dtype=np.float32)
         self._waiting[session] = _Asked(session, future, list(session.sequence.ids), uniforms)
         if self.together:
-            self._start_when_all_wait()
+            self._look_again()
         elif self._serving is None or self._serving.done():
             self._serving = asyncio.create_task(self._serve())
         return await future
@@ -162,6 +99,12 @@ class TorchSampler:
     def _take_waiting(self) -> list[_Asked]:
         batch, self._waiting = sorted(self._waiting.values(), key=lambda asked: asked.session.key), {}
         return [asked for asked in batch if not asked.reply.done()]  # one that was cancelled does not wait
+
+    def _look_again(self):
+        """Whether all wait, once those who can ask in this turn of the event loop have asked: the subcalls of a block, for one."""
+        for asked in self._waiting.values():
+            asked.reply.get_loop().call_soon(self._start_when_all_wait)
+            return
 
     def _start_when_all_wait(self):
         waiting = sum(not asked.reply.done() for asked in self._waiting.values())
@@ -206,26 +149,27 @@ class TorchSampler:
         for asked in batch:
             if asked.session.cached_version != version:  # keys and values of older weights
                 asked.session.cached, asked.session.cache = 0, None
-        lengths = torch.tensor([len(asked.ids) for asked in batch])
-        limits = torch.tensor([len(asked.uniforms) for asked in batch])
+        device = weights.device
+        lengths = torch.tensor([len(asked.ids) for asked in batch], device=device)
+        limits = torch.tensor([len(asked.uniforms) for asked in batch], device=device)
         cache = self._gather(weights, batch, int(lengths.max()) + int(limits.max()))
         hidden = self._prefill(weights, batch, cache)
         draws = torch.zeros(len(batch), int(limits.max()))
         for row, asked in enumerate(batch):
             draws[row, : len(asked.uniforms)] = torch.from_numpy(asked.uniforms)
-        ids, logprobs = self._decode(weights, hidden, cache, lengths, limits, draws)
+        ids, logprobs = self._decode(weights, hidden, cache, lengths, limits, draws.to(device))
         kept = [len(asked.ids) + len(reply) - 1 for asked, reply in zip(batch, ids, strict=True)]  # the last token was not run yet
         return version, [cache[:, row, :, :n].clone() for row, n in enumerate(kept)], list(zip(ids, logprobs, strict=True))
 
     @staticmethod
-    def _gather(weights: QwenWeights, batch: list[_Asked], width: int) -> torch.Tensor:
+    def _gather(weights: DenseWeights, batch: list[_Asked], width: int) -> torch.Tensor:
         cache = weights.new_cache(len(batch), width)
         for row, asked in enumerate(batch):
             if asked.session.cache is not None:
                 cache[:, row, :, : asked.session.cached] = asked.session.cache
         return cache
 
-    def _prefill(self, weights: QwenWeights, batch: list[_Asked], cache: torch.Tensor) -> torch.Tensor:
+    def _prefill(self, weights: DenseWeights, batch: list[_Asked], cache: torch.Tensor) -> torch.Tensor:
         """Run each row's tokens that are not cached; returns hidden states [B, H] of the last ones.
 
         Rows are right-padded; a pad is written beyond the row's length, where it is masked and
@@ -236,16 +180,24 @@ class TorchSampler:
         ids = torch.full((len(news), longest), self.chat.pad_id)
         for row, new in enumerate(news):
             ids[row, : len(new)] = torch.tensor(new)
-        starts = torch.tensor([asked.session.cached for asked in batch])
-        positions = (starts[:, None] + torch.arange(longest)).clamp(max=cache.shape[3] - 1)
-        hidden = weights.forward(ids, positions, cache, int(positions.max()) + 1)
-        return hidden[torch.arange(len(news)), torch.tensor([len(n) - 1 for n in news])]
+        ids = ids.to(weights.device)
+        starts = torch.tensor([asked.session.cached for asked in batch], device=weights.device)
+        positions = (starts[:, None] + torch.arange(longest, device=weights.device)).clamp(max=cache.shape[3] - 1)
+        last = torch.tensor([len(new) - 1 for new in news], device=weights.device)
+        part = max(1, SCORES_AT_ONCE // weights.scores(len(news), int(positions.max()) + 1))
+        hidden = weights.embed.new_empty(len(news), weights.embed.shape[1])
+        for begin in range(0, longest, part):
+            within = slice(begin, begin + part)
+            states = weights.forward(ids[:, within], positions[:, within], cache, int(positions[:, within].max()) + 1)
+            ends = (last >= begin) & (last < begin + part)
+            hidden[ends] = states[ends, last[ends] - begin]
+        return hidden
 
     def _decode(self, weights, hidden, cache, lengths, limits, draws):
         """Sample until every row has ended. Ended rows ride along until enough of them can be cut off."""
         count = len(lengths)
         ids, logprobs = [[] for _ in range(count)], [[] for _ in range(count)]
-        rows, alive = torch.arange(count), torch.ones(count, dtype=torch.bool)
+        rows, alive = torch.arange(count, device=weights.device), torch.ones(count, dtype=torch.bool, device=weights.device)
         live_cache, positions = cache, lengths.clone()
         for step in range(draws.shape[1]):
             tokens, chosen = self._pick(weights, hidden, draws[rows, step])
@@ -274,7 +226,7 @@ class TorchSampler:
 
     def _pick(self, weights, hidden, uniforms):
         """Sample by inverse CDF: tokens [B] and their log-probs [B] at the sampling temperature."""
-        logprobs = (F.linear(hidden, weights.head) / self.temperature).log_softmax(-1)
+        logprobs = (F.linear(hidden, weights.head).float() / self.temperature).log_softmax(-1)
         cumulative = logprobs.exp().cumsum(-1)
         tokens = torch.searchsorted(cumulative, (uniforms * cumulative[:, -1])[:, None]).squeeze(1)
         tokens = tokens.clamp(max=logprobs.shape[-1] - 1)

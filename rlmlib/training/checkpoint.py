@@ -19,20 +19,22 @@ from ..config import Training
 from ..errors import CheckpointError
 from ..runs import RunDir, write_json, writing
 from .policy import Policy
+from .ranks import ALONE, Ranks
 
 MANIFEST = "manifest.json"
 
 
-def save(run: RunDir, step: int, policy: Policy, optimizer, state: dict):
-    """Write checkpoints/step_N."""
+def save(run: RunDir, step: int, policy: Policy, optimizer, state: dict, ranks: Ranks = ALONE):
+    """Write checkpoints/step_N. On several ranks it is called on rank 0."""
     final = run / f"checkpoints/step_{step}"
     temporary = run / f"checkpoints/.step_{step}.{os.getpid()}.tmp"
     with writing(final):
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
         try:
-            policy.save_adapter(temporary)
-            torch.save(optimizer.state_dict(), temporary / "optimizer.pt")
+            with ranks.gathered(policy):
+                policy.save_adapter(temporary)
+            torch.save(ranks.optimizer_state(optimizer), temporary / "optimizer.pt")
             torch.save(_random_state(), temporary / "rng.pt")
             write_json(temporary / "state.json", {"step": step, **state})
             write_json(temporary / MANIFEST, {f.name: _digest(f) for f in sorted(temporary.iterdir()) if f.is_file()})
@@ -81,15 +83,19 @@ def verify(folder: Path) -> dict:
     return state
 
 
-def load(run: RunDir, step: int, policy: Policy, optimizer=None) -> dict:
-    """Restore a checkpoint into policy and optimiser; returns its state. Raises CheckpointError."""
+def load(run: RunDir, step: int, policy: Policy) -> dict:
+    """Restore what was trained into the policy; returns the checkpoint's state. Raises CheckpointError."""
     folder = run / f"checkpoints/step_{step}"
     state = verify(folder)
     policy.load_adapter(folder)
-    if optimizer is not None:
-        optimizer.load_state_dict(torch.load(folder / "optimizer.pt", weights_only=True))
-        _set_random_state(torch.load(folder / "rng.pt", weights_only=True))
     return state
+
+
+def load_optimizer(run: RunDir, step: int, optimizer, ranks: Ranks = ALONE):
+    """Restore optimiser and random numbers, those of `load` done before."""
+    folder = run / f"checkpoints/step_{step}"
+    ranks.load_optimizer(optimizer, torch.load(folder / "optimizer.pt", weights_only=True))
+    _set_random_state(torch.load(folder / "rng.pt", weights_only=True))
 
 
 def _random_state() -> dict:

@@ -5,8 +5,6 @@ import time
 from collections.abc import Callable
 from itertools import takewhile
 
-import torch
-
 from .. import engine as engines
 from ..config import Params
 from ..engine import Engine
@@ -20,9 +18,10 @@ from .curriculum import Curriculum
 from .groups import Batch, train_items
 from .metrics import metrics
 from .policy import Policy, load_policy
+from .ranks import ALONE, Ranks
 from .schedule import lr_at
 from .short_evaluation import evaluate_shortly
-from .step import update
+from .step import make_optimizer, update
 from .take_turns import TakeTurns
 from .watch import best_checkpoint, diverged
 
@@ -31,27 +30,38 @@ MAX_SKIPPED = 5  # steps in a row without a finite gradient
 Source = TakeTurns | Ahead
 
 
-def train(params: Params, run: RunDir, show: Callable[[str], None] | None = None, after_step: Callable[[dict], None] | None = None):
-    """Train to params.training.steps, from the newest checkpoint where there is one.
+def train(
+    params: Params,
+    run: RunDir,
+    show: Callable[[str], None] | None = None,
+    after_step: Callable[[dict], None] | None = None,
+    ranks: Ranks = ALONE,
+):
+    """Train to params.training.steps, from the newest checkpoint where there is one. On several ranks it is called on rank 0.
 
     Raises CheckpointError on a corrupt checkpoint, TrainingError when there is nothing to learn from or the run diverges.
     """
     config = params.training
     with run.lock():
         policy = load_policy(params)
-        optimizer = torch.optim.AdamW(policy.trainable, lr=config.lr, betas=(config.beta1, config.beta2), weight_decay=config.weight_decay)
-        done, state = resume(run, policy, optimizer)
+        done, state = resume(run, policy)
+        ranks.prepare(policy, config.parallel)  # after the weights are loaded, and before the optimiser is made
+        optimizer = make_optimizer(policy, config)
+        if done:
+            checkpoint.load_optimizer(run, done, optimizer, ranks)
         rows = run.metrics
         progress = Progress(run / "progress.json", "train", config.steps, done, show)
-        with Engine(params, policy, config.max_async_level == 0) as engine, source_of(engine, params, state, rows) as source:
+        with ranks.gathered(policy):
+            engine = Engine(params, policy, config.max_async_level == 0)
+        with engine, source_of(engine, params, state, rows) as source:
             for step in range(done, config.steps):
-                batch, row = train_step(step, params, policy, optimizer, engine, source)
+                batch, row = train_step(step, params, policy, optimizer, engine, source, ranks)
                 if config.evaluate_every and (step + 1) % config.evaluate_every == 0:
                     row |= evaluate_shortly(engine, params, run, step + 1)
                 log(run, step, batch, row)
                 rows.append(row)
                 if (step + 1) % config.checkpoint_every == 0 or step + 1 == config.steps:
-                    checkpoint.save(run, step + 1, policy, optimizer, source.state())
+                    checkpoint.save(run, step + 1, policy, optimizer, source.state(), ranks)
                     checkpoint.prune(run, config, best_checkpoint(rows, checkpoint.steps(run), config.watch.window))
                 stop_where_hopeless(run, rows, params)
                 progress.update(step + 1, f"correct {row['correct']:.2f}, leaf tokens {row['leaf_tokens_mean']:.0f}")
@@ -59,11 +69,11 @@ def train(params: Params, run: RunDir, show: Callable[[str], None] | None = None
                     after_step(row)
 
 
-def resume(run: RunDir, policy: Policy, optimizer) -> tuple[int, dict]:
+def resume(run: RunDir, policy: Policy) -> tuple[int, dict]:
     """Restore the newest checkpoint, cut the logs back to it; returns (steps done, state of the source of batches)."""
     saved = checkpoint.steps(run)
     step = saved[-1] if saved else 0
-    state = checkpoint.load(run, step, policy, optimizer) if saved else {}
+    state = checkpoint.load(run, step, policy) if saved else {}
     rows = run.metrics
     if any(row["step"] >= step for row in rows):
         rewrite_jsonl(run / "metrics.jsonl", [row for row in rows if row["step"] < step])
@@ -80,7 +90,9 @@ def source_of(engine: Engine, params: Params, state: dict, rows: list[dict]) -> 
     return TakeTurns(engine, params, curriculum, rows[-1]["acceptance"] if rows else 1.0)
 
 
-def train_step(step: int, params: Params, policy: Policy, optimizer, engine: Engine, source: Source) -> tuple[Batch, dict]:
+def train_step(
+    step: int, params: Params, policy: Policy, optimizer, engine: Engine, source: Source, ranks: Ranks = ALONE
+) -> tuple[Batch, dict]:
     """Sample, train, push: the batch and its metrics row."""
     config = params.training
     began = time.monotonic()
@@ -89,8 +101,9 @@ def train_step(step: int, params: Params, policy: Policy, optimizer, engine: Eng
     lr = lr_at(step, config)
     for group in optimizer.param_groups:
         group["lr"] = lr
-    stats = update(policy, optimizer, train_items(batch, config), config, params.sampling.temperature)
-    engine.push(policy)
+    stats = update(policy, optimizer, train_items(batch, config), config, params.sampling.temperature, ranks)
+    with ranks.gathered(policy):
+        engine.push(policy)
     source.trained(step + 1)
     seconds = {"sample_seconds": sampled - began, "train_seconds": time.monotonic() - sampled}
     row = {"step": step, **metrics(batch, step), **stats, "lr": lr, **seconds, "sidelined": source.curriculum.sidelined(step)}

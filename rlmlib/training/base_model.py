@@ -1,0 +1,79 @@
+"""The base model that policy.model names: where its weights are, its chat format, its device and dtype."""
+
+from pathlib import Path
+
+import torch
+
+from ..config import Params
+from ..config import Policy as PolicyParams
+from ..errors import ConfigError, RlmError, one_line
+
+OWN_WEIGHTS = ("embed_tokens", "lm_head")  # the sampler and the chunked log-probs read these as they are
+
+
+def source(name: str) -> str:
+    """Folder of the weights of policy.model, or its name on the Hub."""
+    if name == "tiny":
+        from ..tiny import WEIGHTS
+
+        return str(WEIGHTS)
+    if name == "smollm2":
+        from ..models import smollm2
+
+        return str(smollm2.folder())
+    return str(Path(name).expanduser().resolve()) if Path(name).expanduser().is_dir() else name
+
+
+def chat_format(name: str, tokenizer=None):
+    """The chat format of policy.model; its tokenizer is loaded where it is not given."""
+    if name == "tiny":
+        from ..tiny.model import load
+
+        return load()[1]
+    from ..models.template_chat import TemplateChat
+
+    if tokenizer is None:
+        from transformers import AutoTokenizer
+
+        tokenizer = AutoTokenizer.from_pretrained(source(name))
+    return TemplateChat(tokenizer)
+
+
+def device() -> torch.device:
+    """The GPU of this process, or the CPU."""
+    return torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
+
+
+def weight_dtype(policy: PolicyParams, on: torch.device) -> torch.dtype:
+    """Dtype that the weights are kept in.
+
+    auto: bfloat16 for a frozen base on a GPU. Else float32: a CPU is faster in it, and a small step of a weight that is itself
+    trained would be lost in bfloat16's 8 bits.
+    """
+    if policy.dtype != "auto":
+        return getattr(torch, policy.dtype)
+    frozen = policy.tuning == "lora" and policy.model != "tiny"
+    return torch.bfloat16 if on.type == "cuda" and frozen else torch.float32
+
+
+def autocast(policy: PolicyParams, on: torch.device) -> bool:
+    """Whether float32 weights are computed in bfloat16: auto does, on a GPU."""
+    return policy.dtype == "auto" and on.type == "cuda" and policy.tuning == "full" and policy.model != "tiny"
+
+
+def check(params: Params, config):
+    """Raises ConfigError where the base model, known by its transformers config, cannot do what the params ask for."""
+    longest, asked = getattr(config, "max_position_embeddings", None), params.sampling.max_sequence_tokens
+    if longest and asked > longest:
+        raise ConfigError(f"sampling.max_sequence_tokens: {asked} is over the {longest} positions of '{params.policy.model}'")
+    refused = [name for name in params.policy.lora.targets if name in OWN_WEIGHTS]
+    if params.policy.tuning == "lora" and refused:
+        raise ConfigError(f"policy.lora.targets: '{refused[0]}' cannot have an adapter here; take it out, or set policy.tuning: full")
+
+
+def cannot_load(name: str, error: Exception) -> RlmError:
+    """The one line that says so."""
+    if isinstance(error, RlmError):
+        return error
+    hint = "name a transformers folder or a model of the Hub, and see that it can be reached"
+    return ConfigError(f"policy.model: '{name}' cannot be loaded ({one_line(error, 200)}); {hint}")

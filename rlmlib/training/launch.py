@@ -1,0 +1,77 @@
+"""Train a run without a notebook, in one process or in several that share each step.
+
+    python -m rlmlib.training.launch --params params/tiny.yaml --out outputs/tiny [--fresh] [--resume auto|never]
+    torchrun --nproc-per-node 4 -m rlmlib.training.launch --params params/qwen3-4b-node.yaml --out outputs/node
+
+It goes on from the newest checkpoint, so it can be killed at any moment and given again. Exit codes: 0 done, 2 an error
+told in one line, 130 interrupted. torchrun adds a report of its own and turns every code that is not 0 into 1.
+"""
+
+import argparse
+import os
+import signal
+import sys
+from pathlib import Path
+
+from .. import config
+from ..errors import RankError, RlmError, RunError
+from ..notebook import shown
+from ..runs import open_run, status_kept
+from . import checkpoint
+from .follow import follow
+from .loop import train
+from .policy import load_policy
+from .ranks import connect
+
+
+def launch(arguments: argparse.Namespace):
+    """This rank's part of the run. Raises RlmError with the reason in one line."""
+    if not is_leader():
+        with connect() as ranks:
+            params = config.load(arguments.params)
+            follow(load_policy(params), params.training, ranks)
+        return
+    params = config.load(arguments.params)  # before the ranks meet: a mistake in it is told once
+    run = open_run(arguments.out, params, arguments.fresh)
+    if arguments.resume == "never" and (done := checkpoint.steps(run)):
+        raise RunError(f"{run.path}: has checkpoints up to step {done[-1]}; go on with --resume auto, or start over with --fresh")
+    with status_kept(run, "train"), connect() as ranks:
+        train(params, run, show=print, ranks=ranks)
+    print(f"trained: {shown(run / f'checkpoints/step_{params.training.steps}')}")
+
+
+def is_leader() -> bool:
+    """Whether this process is rank 0 of torchrun, or was not started by it."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m rlmlib.training.launch", description=__doc__.split("\n")[0])
+    parser.add_argument("--params", type=Path, required=True, help="params file")
+    parser.add_argument("--out", type=Path, required=True, help="run directory to make or to go on with")
+    parser.add_argument("--fresh", action="store_true", help="delete the run directory first")
+    parser.add_argument("--resume", choices=["auto", "never"], default="auto", help="go on from the newest checkpoint (default), or refuse")
+    arguments = parser.parse_args(argv)
+    try:
+        launch(arguments)
+    except RlmError as error:
+        if not (isinstance(error, RankError) and error.told):
+            print(f"error: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"error: {error.filename or arguments.out}: {error.strerror or error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted; run the same command again to go on", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _interrupt(*_):
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    if is_leader():  # torchrun sends it when another rank has failed, and this one has a run to leave in order
+        signal.signal(signal.SIGTERM, _interrupt)
+    sys.exit(main())
