@@ -89,7 +89,7 @@ def rollouts(request: dict) -> dict:
     """Write 64 conversations of the shipped policy with its tasks to request["batch"]: 16 prompts, 4 rollouts each."""
     from rlmlib.engine import Engine, Job
     from rlmlib.tasks.mixture import example
-    from rlmlib.training.policy import load_policy
+    from rlmlib.training.trainers import load_policy
 
     params = params_of(request)
     each = params.training.rollouts_per_prompt

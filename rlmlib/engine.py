@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from .background import BackgroundLoop
 from .config import Params
@@ -16,6 +17,7 @@ from .harness.rollout import RolloutRunner, server_of
 from .harness.trajectory import Rollout
 from .harness.workers import WorkerPool
 from .models import choose
+from .models.conversation import Sampler
 from .scoring.judge import ANSWER_CHARS, Judge, scorable
 from .scoring.static import check, is_correct
 from .tasks.base import Example
@@ -45,14 +47,24 @@ class Job:
     key: tuple[int, ...]
 
 
-def build_sampler(params: Params, policy, together: bool = True):
-    """The sampler of a policy (training.policy.Policy), with its present weights. together: see TorchSampler."""
-    if params.policy.sampler == "torch":
-        from .models.torch_sampler import TorchSampler
+def build_sampler(params: Params, policy, together: bool = True, folder: Path | None = None) -> Sampler:
+    """The sampler of a policy (training.policy.Policy), with its present weights.
 
-        limits = params.sampling
-        return TorchSampler(policy.dense_weights(), policy.chat, limits.temperature, limits.max_sequence_tokens, together)
-    raise ConfigError(f"policy.sampler: '{params.policy.sampler}' is not built in yet; 'torch' is")
+    together: see TorchSampler. folder: where versions of the weights are written for engines that read them from a disk; None: a
+    temporary one. Raises ConfigError, InfrastructureError.
+    """
+    if params.policy.sampler == "vllm":
+        from .models import vllm_sampler
+
+        return vllm_sampler.build(params, policy, folder)
+    if params.policy.sampler == "server":
+        from .models import server_sampler
+
+        return server_sampler.build(params, policy, folder)
+    from .models.torch_sampler import TorchSampler
+
+    limits = params.sampling
+    return TorchSampler(policy.dense_weights(), policy.chat, limits.temperature, limits.max_sequence_tokens, together)
 
 
 def build_judge(params: Params) -> Judge | None:
@@ -66,14 +78,11 @@ def build_judge(params: Params) -> Judge | None:
 
 
 class Engine:
-    """Runs rollouts of a policy. Use as a context manager.
+    """Runs rollouts of a policy. Use as a context manager. together, folder: see build_sampler."""
 
-    together: replies are sampled in batches that depend on the seed alone (see TorchSampler).
-    """
-
-    def __init__(self, params: Params, policy, together: bool = True):
+    def __init__(self, params: Params, policy, together: bool = True, folder: Path | None = None):
         self.params = params
-        self.sampler = build_sampler(params, policy, together)
+        self.sampler = build_sampler(params, policy, together, folder)
         self.leaf = choose.leaf(params.leaf, params.harness.leaf_timeout_s)
         self.judge = build_judge(params)
         self._judging = 0  # blocks that use the judge

@@ -16,7 +16,8 @@ from .runs import RunDir, append_jsonl, read_jsonl, rewrite_jsonl, write_json
 from .scoring.passk import bootstrap_weights, mean_interval, pass_at_k, quantile_interval
 from .tasks.mixture import examples
 from .training import checkpoint
-from .training.policy import Policy, load_policy
+from .training.policy import Policy
+from .training.trainers import load_policy
 
 EVALUATION_STREAM = 2
 SPLITS = ("heldout", "seen")

@@ -90,7 +90,7 @@ def _root(root, harness: Harness | None, seed: int):
     if root == "tiny":
         from .engine import build_sampler
         from .notebook import ROOT
-        from .training.policy import load_policy
+        from .training.trainers import load_policy
 
         params = config.load(ROOT / "params/tiny.yaml")
         sampler, numbers = build_sampler(params, load_policy(params, adapter=False)), itertools.count()

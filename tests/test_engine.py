@@ -34,7 +34,7 @@ EXAMPLE = Example("e", "research", "task", "train", "q?", "the context", "1")
 def run(monkeypatch, *lines, score=None, example=EXAMPLE):
     """Attempts of one batch, and the sampler, with a rollout for each list of lines; the right answer is 1."""
     sampler = Sampler(lines)
-    monkeypatch.setattr(engine, "build_sampler", lambda params, policy, together: sampler)
+    monkeypatch.setattr(engine, "build_sampler", lambda params, policy, together, folder: sampler)
     if score:
         monkeypatch.setattr(engine, "is_correct", score)
     with Engine(validate({"name": "test"}), None) as running:

@@ -15,8 +15,8 @@ from rlmlib.models.policy_leaf import PolicyLeaf
 from rlmlib.models.torch_sampler import TorchSampler
 from rlmlib.scoring.reward import advantages
 from rlmlib.training.groups import Batch, Group, jobs_of, train_items, trained_sequences
-from rlmlib.training.policy import load_policy
 from rlmlib.training.step import token_logprobs
+from rlmlib.training.trainers import load_policy
 
 
 def sequence(number: int) -> TokenSequence:

@@ -10,8 +10,9 @@ from test_loss import conversations, step
 from rlmlib import config
 from rlmlib.errors import CheckpointError, ConfigError
 from rlmlib.training import base_model
-from rlmlib.training.policy import Policy, load_policy
+from rlmlib.training.policy import Policy
 from rlmlib.training.step import token_logprobs
+from rlmlib.training.trainers import load_policy
 
 IDS = torch.tensor([[5, 9, 3, 17, 22, 8, 1, 30]])
 NEVER_DROPPED = {"drop_threshold": 2.0}

@@ -253,11 +253,9 @@ def build(params: Params, policy, folder: Path | None = None) -> VllmSampler:
 
     folder: for the weights that are pushed; None: a temporary one.
     """
-    from ..training.base_model import source
-
     limits = params.sampling
     weights = PushedWeights(folder)
-    base = weights.save(policy) if params.policy.tuning == "full" else source(params.policy.model)
+    base = weights.save(policy) if params.policy.tuning == "full" else policy.base
     theirs = getattr(policy.model, "vllm_engine", None)
 
     def make_engine() -> VllmEngine:

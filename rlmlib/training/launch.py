@@ -20,8 +20,8 @@ from ..runs import open_run, status_kept
 from . import checkpoint
 from .follow import follow
 from .loop import train
-from .policy import load_policy
 from .ranks import connect
+from .trainers import load_policy
 
 
 def launch(arguments: argparse.Namespace):

@@ -17,12 +17,13 @@ from .ahead import Ahead
 from .curriculum import Curriculum
 from .groups import Batch, train_items
 from .metrics import metrics
-from .policy import Policy, load_policy
+from .policy import Policy
 from .ranks import ALONE, Ranks
 from .schedule import lr_at
 from .short_evaluation import evaluate_shortly
 from .step import make_optimizer, update
 from .take_turns import TakeTurns
+from .trainers import load_policy
 from .watch import best_checkpoint, diverged
 
 MAX_SKIPPED = 5  # steps in a row without a finite gradient
@@ -52,7 +53,7 @@ def train(
         rows = run.metrics
         progress = Progress(run / "progress.json", "train", config.steps, done, show)
         with ranks.gathered(policy):
-            engine = Engine(params, policy, config.max_async_level == 0)
+            engine = Engine(params, policy, config.max_async_level == 0, run / "pushed")
         with engine, source_of(engine, params, state, rows) as source:
             for step in range(done, config.steps):
                 batch, row = train_step(step, params, policy, optimizer, engine, source, ranks)

@@ -19,6 +19,7 @@ LOGITS_COPIES = 2  # of a chunk of logits, in float32: they and their exponentia
 RUNTIME_BYTES = {"cuda": GIB, "cpu": 512 * MIB}  # libraries, CUDA context, fragments of the allocator: a rule of thumb
 VLLM_WORKING_BYTES = 3 * GIB // 2  # activations of a batch and CUDA graphs, inside the engine's share: a rule of thumb
 VLLM_CPU_BYTES = 3 * GIB  # its cache is 2 GiB there, and the rest its libraries
+HEAP_LAYERS = {"lora": 5, "full": 2}  # layers' activations that glibc's heap has as holes, as benchmarks/memory.py measured
 MIN_ACCEPTANCE = 0.2  # as training: a wave has at most 1 / this times the groups of a step
 
 
@@ -58,6 +59,8 @@ def estimate(params: Params, model: Architecture, device_kind: str, device_bytes
     always["AdamW states"] = 2 * trained * trained_width // shared
     tokens = min(step_tokens(params), max(config.micro_batch_tokens, params.sampling.max_sequence_tokens))
     training = step(model, policy, width, tokens)
+    if device_kind == "cpu":
+        training["freed, not given back"] = heap(model, policy, width, tokens)
     sampling = {}
     if policy.sampler == "torch":
         always["sampler's weights"] = 2 * model.parameters * width  # those in use, and those of a push
@@ -117,6 +120,11 @@ def step(model: Architecture, policy: Policy, width: int, tokens: int) -> dict[s
         logits += 2 * model.vocab * model.hidden * FLOAT32  # the head's gradient, and a chunk's share of it
         backward += model.vocab * model.hidden * width  # the embedding's, before it is added to what is there
     return {"activations": kept + ends, "logits": logits, "backward of a layer": max(0, backward - logits)}
+
+
+def heap(model: Architecture, policy: Policy, width: int, tokens: int) -> int:
+    """What glibc keeps of freed activations on a CPU. Not where MALLOC_MMAP_THRESHOLD_ is set, which is slower."""
+    return min(model.layers, HEAP_LAYERS[policy.tuning]) * layer_bytes(model, policy, width) * tokens
 
 
 def layer_bytes(model: Architecture, policy: Policy, width: int) -> int:

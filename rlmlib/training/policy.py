@@ -1,10 +1,9 @@
-"""The policy that is trained: an adapter (LoRA) on base weights, or all weights. Who trains it is chosen here, in one place."""
+"""The policy that is trained: an adapter (LoRA) on base weights, or all weights."""
 
 from pathlib import Path
 
 import torch
 
-from ..config import Params
 from ..errors import CheckpointError, ConfigError
 from ..models.chat import ChatFormat
 from ..models.dense_weights import DenseWeights
@@ -36,6 +35,11 @@ class Policy:
     @property
     def trainable(self) -> list[torch.nn.Parameter]:
         return [p for p in self.model.parameters() if p.requires_grad]
+
+    @property
+    def base(self) -> str:
+        """Folder of the base weights, or their name on the Hub."""
+        return self._inner().name_or_path
 
     @property
     def adapted(self) -> bool:
@@ -132,13 +136,3 @@ def _check_head(model):
     scaled = [name for name in ("final_logit_softcapping", "logit_scale", "logits_scaling") if getattr(config, name, None) not in (None, 1)]
     if scaled or getattr(model.lm_head, "bias", None) is not None:
         raise ConfigError(f"policy.model: a {config.model_type} changes its logits ({(scaled or ['bias'])[0]}), which is not known here")
-
-
-def load_policy(params: Params, adapter: bool = True) -> Policy:
-    """The policy of a params file, ready to be trained (a fresh adapter changes nothing); or its bare base. Raises ConfigError."""
-    torch.set_num_threads(params.policy.threads)
-    if params.policy.trainer == "unsloth":
-        from . import unsloth_trainer as trainer
-    else:
-        from . import peft_trainer as trainer
-    return trainer.load(params, adapter)
