@@ -45,7 +45,7 @@ cold-start: install  ## rebuild the tiny policy's weights from nothing (OUT=fold
 GIVEN_PARAMS = $(if $(filter file,$(origin PARAMS)),,--params "$(PARAMS)")
 GIVEN_OUT = $(if $(filter file,$(origin OUT)),,"$(OUT)")
 
-dataset: install  ## recipes of the study-sized data set from the public files in DATA=folder (PARAMS=file OUT=folder); resumes; FRESH=1 starts over
+dataset: install  ## recipes of the study-sized data set from public files in DATA=folder (PARAMS=file OUT=folder); resumes; FRESH=1 starts over
 	@$(VENV)/python -m rlmlib.tasks.study.build $(GIVEN_PARAMS) $(if $(DATA),--data "$(DATA)") $(if $(GIVEN_OUT),--out $(GIVEN_OUT)) $(if $(FRESH),--fresh)
 
 dataset-check: install  ## the data set in OUT=folder against independent readings of its contexts

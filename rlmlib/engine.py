@@ -11,7 +11,7 @@ from pathlib import Path
 
 from .background import BackgroundLoop
 from .config import Params
-from .errors import ConfigError, RunError, one_line
+from .errors import ConfigError, RunError, is_out_of_memory, one_line
 from .harness.export import cut, to_dict
 from .harness.rollout import RolloutRunner, server_of
 from .harness.trajectory import Rollout
@@ -160,6 +160,8 @@ class Engine:
         except (ConfigError, RunError):
             raise
         except Exception as error:  # noqa: BLE001 - one rollout never costs the others of its batch
+            if is_out_of_memory(error):  # the others would follow
+                raise
             rollout.error = one_line(error)
         return Attempt(job.example, job.index, rollout, correct)
 

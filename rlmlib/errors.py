@@ -4,6 +4,17 @@ A bad rollout is data, not a crash: what a model does wrong is recorded in the
 rollout and never raised. These errors are for what stops a run.
 """
 
+# What torch, CUDA's libraries, the C++ runtime and vLLM say in errors of many types
+OUT_OF_MEMORY = (
+    "out of memory",
+    "can't allocate memory",
+    "cannot allocate memory",
+    "alloc_failed",
+    "bad_alloc",
+    "kv cache",
+    "cache blocks",
+)
+
 
 class RlmError(Exception):
     """Base of every error that a command line prints as one line, without a traceback."""
@@ -45,3 +56,14 @@ def one_line(error: Exception, most_chars: int = 500) -> str:
     """An error as one line. Its type is named where the message was not written for a reader."""
     text = " ".join(str(error).split())[:most_chars]
     return text if isinstance(error, RlmError) else f"{type(error).__name__}: {text}"
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error, or one that led to it, says that memory is short."""
+    seen = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if isinstance(error, MemoryError) or any(sign in str(error).lower() for sign in OUT_OF_MEMORY):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

@@ -1,6 +1,6 @@
 """Checkpoints: adapter, optimiser, curriculum and counters of one step, written atomically.
 
-    checkpoints/step_N/   adapter_config.json adapter_model.safetensors (PEFT format)
+    checkpoints/step_N/   adapter_config.json adapter_model.safetensors (PEFT format), or a whole transformers folder (policy.tuning: full)
                           optimizer.pt  rng.pt  state.json  manifest.json (sha256 of each file)
 
 A folder appears whole or not at all: it is written beside and renamed.

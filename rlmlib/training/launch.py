@@ -20,8 +20,9 @@ from ..runs import open_run, status_kept
 from . import checkpoint
 from .follow import follow
 from .loop import train
+from .preflight import preflight
 from .ranks import connect
-from .trainers import load_policy
+from .trainers import import_first, load_policy
 
 
 def launch(arguments: argparse.Namespace):
@@ -36,6 +37,8 @@ def launch(arguments: argparse.Namespace):
     if arguments.resume == "never" and (done := checkpoint.steps(run)):
         raise RunError(f"{run.path}: has checkpoints up to step {done[-1]}; go on with --resume auto, or start over with --fresh")
     with status_kept(run, "train"), connect() as ranks:
+        import_first(params)
+        print(preflight(params, run, ranks=ranks.size))
         train(params, run, show=print, ranks=ranks)
     print(f"trained: {shown(run / f'checkpoints/step_{params.training.steps}')}")
 

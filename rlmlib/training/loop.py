@@ -12,18 +12,21 @@ from ..errors import TrainingError
 from ..progress import Progress
 from ..runs import RunDir, append_jsonl, rewrite_jsonl
 from ..scoring.reward import advantages
+from ..tracking import Tracker
 from . import checkpoint
 from .ahead import Ahead
 from .curriculum import Curriculum
 from .groups import Batch, train_items
 from .metrics import metrics
+from .oom import out_of_memory_named
 from .policy import Policy
+from .preflight import check, preflight
 from .ranks import ALONE, Ranks
 from .schedule import lr_at
 from .short_evaluation import evaluate_shortly
 from .step import make_optimizer, update
 from .take_turns import TakeTurns
-from .trainers import load_policy
+from .trainers import import_first, load_policy
 from .watch import best_checkpoint, diverged
 
 MAX_SKIPPED = 5  # steps in a row without a finite gradient
@@ -40,11 +43,15 @@ def train(
 ):
     """Train to params.training.steps, from the newest checkpoint where there is one. On several ranks it is called on rank 0.
 
-    Raises CheckpointError on a corrupt checkpoint, TrainingError when there is nothing to learn from or the run diverges.
+    Raises ConfigError where it cannot fit or start (see preflight.py), CheckpointError on a corrupt checkpoint, TrainingError when
+    there is nothing to learn from, the run diverges, or memory is short.
     """
     config = params.training
     with run.lock():
-        policy = load_policy(params)
+        import_first(params)
+        check(preflight(params, run, ranks=ranks.size), params)
+        with out_of_memory_named(params, "loading the policy"):
+            policy = load_policy(params)
         done, state = resume(run, policy)
         ranks.prepare(policy, config.parallel)  # after the weights are loaded, and before the optimiser is made
         optimizer = make_optimizer(policy, config)
@@ -52,14 +59,15 @@ def train(
             checkpoint.load_optimizer(run, done, optimizer, ranks)
         rows = run.metrics
         progress = Progress(run / "progress.json", "train", config.steps, done, show)
-        with ranks.gathered(policy):
+        with out_of_memory_named(params, "starting the sampler"), ranks.gathered(policy):
             engine = Engine(params, policy, config.max_async_level == 0, run / "pushed")
-        with engine, source_of(engine, params, state, rows) as source:
+        with engine, source_of(engine, params, state, rows) as source, Tracker(params, run, done) as tracker:
             for step in range(done, config.steps):
                 batch, row = train_step(step, params, policy, optimizer, engine, source, ranks)
                 if config.evaluate_every and (step + 1) % config.evaluate_every == 0:
                     row |= evaluate_shortly(engine, params, run, step + 1)
                 log(run, step, batch, row)
+                tracker.log(step, row)
                 rows.append(row)
                 if (step + 1) % config.checkpoint_every == 0 or step + 1 == config.steps:
                     checkpoint.save(run, step + 1, policy, optimizer, source.state(), ranks)
@@ -97,13 +105,16 @@ def train_step(
     """Sample, train, push: the batch and its metrics row."""
     config = params.training
     began = time.monotonic()
-    batch = source.batch(step)
+    with out_of_memory_named(params, "sampling"):
+        batch = source.batch(step)
     sampled = time.monotonic()
     lr = lr_at(step, config)
     for group in optimizer.param_groups:
         group["lr"] = lr
-    stats = update(policy, optimizer, train_items(batch, config), config, params.sampling.temperature, ranks)
-    with ranks.gathered(policy):
+    items = train_items(batch, config)
+    with out_of_memory_named(params, "a training step", [len(item.sequence.ids) for item in items]):
+        stats = update(policy, optimizer, items, config, params.sampling.temperature, ranks)
+    with out_of_memory_named(params, "pushing weights"), ranks.gathered(policy):
         engine.push(policy)
     source.trained(step + 1)
     seconds = {"sample_seconds": sampled - began, "train_seconds": time.monotonic() - sampled}

@@ -24,6 +24,7 @@ def metrics(batch: Batch, version: int) -> dict:
         "leaf_calls": float(np.mean([u.leaf_calls for u in usages])),
         "llm_usage": float(np.mean([u.leaf_calls > 0 for u in usages])),
         "children": float(np.mean([u.children for u in usages])),
+        "dollars": float(np.mean([u.dollars for u in usages])) if all(u.dollars is not None for u in usages) else None,
         "total_tokens": float(np.mean([u.total for u in usages])),
         "reply_tokens": float(np.mean([u.root.completion for u in usages])),
         "turns": float(np.mean([len(r.turns) for r in rollouts])),

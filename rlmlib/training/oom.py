@@ -5,14 +5,12 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from ..config import Params
-from ..errors import TrainingError
+from ..errors import TrainingError, is_out_of_memory
 from . import memory
 from .knobs import knob
 
 Doing = Literal["loading the policy", "starting the sampler", "sampling", "a training step", "pushing weights"]
 
-# What torch, CUDA's libraries, the C++ runtime and vLLM say in errors of many types
-SIGNS = ("out of memory", "can't allocate memory", "cannot allocate memory", "alloc_failed", "bad_alloc", "kv cache", "cache blocks")
 VLLM_WANTS_MORE = ("kv cache", "cache blocks")  # the share is too small for what it has to hold
 TERMS = {
     "loading the policy": ("base weights", "weights as computed", "adapter"),
@@ -21,17 +19,6 @@ TERMS = {
     "a training step": ("activations", "logits", "backward of a layer", "gradients", "AdamW states"),
     "pushing weights": ("sampler's weights", "base weights"),
 }
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error, or one that led to it, says that memory is short."""
-    seen = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        if isinstance(error, MemoryError) or any(sign in str(error).lower() for sign in SIGNS):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
 
 
 @contextlib.contextmanager

@@ -14,3 +14,11 @@ def load_policy(params: Params, adapter: bool = True) -> Policy:
     else:
         from . import peft_trainer as trainer
     return trainer.load(params, adapter)
+
+
+def import_first(params: Params):
+    """Import what has to be imported before transformers is: Unsloth patches it. Raises ConfigError where it is missing."""
+    if params.policy.trainer == "unsloth":
+        from .unsloth_trainer import import_unsloth
+
+        import_unsloth()

@@ -13,8 +13,8 @@ from rlmlib.models.vllm_sampler import build
 from rlmlib.notebook import ROOT
 from rlmlib.runs import open_run
 from rlmlib.training.loop import train
-from rlmlib.training.trainers import load_policy
 from rlmlib.training.step import token_logprobs
+from rlmlib.training.trainers import load_policy
 
 CLOSE = 1e-3
 SHORT = {"policy.sampler": "vllm", "sampling.max_turn_tokens": 32, "harness.deadline_s": 900.0}
