@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable
 from datetime import date, datetime
 
+from .answers.lists import is_nothing
+
 Pair = tuple[int, int]
 
 # --- RULER
@@ -92,6 +94,7 @@ def _comparison(text: str) -> str | None:
 # --- OOLONG-Pairs
 
 _THINKING = re.compile(r"<think>.*?(</think>|\Z)", re.DOTALL)
+_EMPTY_ASKED = "Which pairs of users fit?"  # words that an answer may repeat as it says that there are none
 _BRACKETED = re.compile(r"[(\[]\s*['\"]?(\d{1,18})['\"]?\s*,\s*['\"]?(\d{1,18})['\"]?\s*[)\]]")
 _BARE = re.compile(r"^[\s*\-]*(\d{1,18})\s*,\s*(\d{1,18})\s*,?$", re.MULTILINE)
 
@@ -112,35 +115,53 @@ def write_pairs(pairs: Iterable[Pair]) -> str:
 
 
 def pair_f1(gold: str, answer: str | None) -> float:
-    """F1 of two sets of pairs. With an empty gold: 1 for an answer that names no pair, 0 for none at all."""
+    """F1 of two sets of pairs. With an empty gold: 1 for an answer that says that there is no pair, or gives an empty list."""
     if not (answer or "").strip():
         return 0.0
     wanted, given = read_pairs(gold), read_pairs(answer)
     if not wanted and not given:
-        return 1.0
+        return float(is_nothing(_THINKING.sub("", answer).strip(), _EMPTY_ASKED))
     return 2 * len(wanted & given) / (len(wanted) + len(given))
 
 
 # --- LongBench-v2
 
-_ALONE = re.compile(r"\(?([A-Da-d])[).:]*")
+_WRAPPED = re.compile(r"\\boxed\{|\\text\{|</?answer>|[*$}\"'`]")
+_ALONE = re.compile(r"(?:(?:option|choice|answer)\s+)?\(?([A-Da-d])[).:]*", re.IGNORECASE)
 _STATED = re.compile(
-    r"\b(?i:answer(?: is)?)\s*:?\s*(?:(?i:option|choice)\s+)?"  # "The correct answer is", "Answer: option"
-    r"(?:\(([A-Da-d])\)|([A-D])(?![\w']))"
-    r"(?!\s*(?:or|and)\b)"  # two letters are no choice
+    r"(?<!wrong )(?<!incorrect )(?<![Nn]o )\b(?i:answer(?: is)?|(?:option|choice) is)\s*[:\uff1a]?\s*"  # "The correct answer is", "Answer:"
+    r"(?:(?i:option|choice)\s+)?(?:\(([A-Da-d])\)|([A-D])(?![\w']))"
 )
-_LED = re.compile(r"\(?([A-Da-d])[).:]+\s")
+_LED = re.compile(r"\(?([A-Da-d])[).:]+(?=\s)")
+_JOINS = "and|or|nor|to|maybe|perhaps|possibly|also|alternatively|else|plus|besides|with|vs|versus|as well as|if not|option|choice"
+_LETTER = r"(?:\([A-Da-d]\)|[B-D](?![\w'])|A(?=[).:,;?/]|\s*$))"
+_BESIDE_STATED = re.compile(rf"[^\w\n.]*(?:(?i:{_JOINS})\b[^\w\n.]*)*{_LETTER}")  # what follows a full stop explains
+_BESIDE_LED = re.compile(rf"\W*(?:(?i:{_JOINS})\b\W*)*{_LETTER}")
+_OPEN_END = re.compile(  # "A. Snow, or B"
+    rf"(?:(?:\b(?i:{_JOINS}|wait|no|not)\b|[,;/&+|])\W{{0,9}}\(?[A-D]\)?|\?|\b(?i:no|not|wait))\W{{0,9}}\Z"
+)
+_END = 60  # characters of an answer that are its end
+_TAKEN_BACK = re.compile(
+    r"[\s).:,;]*\?|[\W_]*(?:(?:no|nope|wait|hm+|scratch|sorry|correction|never ?mind|or)\b|(?:not|actually)(?:[,.!]|\s*$))", re.IGNORECASE
+)
 
 
 def read_choice(answer: str | None) -> str | None:
-    """The letter that an answer gives: alone, in its last "answer is (B)", or in front of its text as in "B. Because ..."."""
-    text = (answer or "").replace("*", "").strip(" \t\n\"'`")
+    """The letter that an answer gives: alone, in its last "answer is (B)", or in front of its text as in "B. Because ...".
+
+    None where another letter is joined to it ("A or B", "A/B") or the next word takes it back ("B, no wait").
+    """
+    text = _WRAPPED.sub("", answer or "").strip()
     if alone := _ALONE.fullmatch(text):
         return alone[1].upper()
-    if stated := _STATED.findall(text):
-        return "".join(stated[-1]).upper()
-    led = _LED.match(text)
-    return led[1].upper() if led else None
+    if stated := list(_STATED.finditer(text)):
+        found, beside = stated[-1], _BESIDE_STATED.match(text, stated[-1].end())
+    else:
+        found = _LED.match(text)
+        beside = found and (_BESIDE_LED.match(text, found.end()) or _OPEN_END.search(text, max(found.end(), len(text) - _END)))
+    if not found or beside or _TAKEN_BACK.match(text, found.end()):
+        return None
+    return found[found.lastindex].upper()
 
 
 def choice(gold: str, answer: str | None) -> float:

@@ -71,8 +71,8 @@ def _against(answer: str, gold: str, answer_type: AnswerType, question: str) -> 
     whole = compare(answer, gold, question)
     if whole == CORRECT or answer_type == "choice":  # a choice finds its last statement itself
         return whole
-    spans = final_spans(answer)
-    verdicts = {whole if span == answer else compare(span, gold, question) for span in spans}
+    spans = final_spans(answer, question)
+    verdicts = {whole if span == answer else compare(span, gold, question) for span in set(spans)}
     if verdicts == {ASK} and len(spans) == 1 and answer_type not in _CODE and evades(spans[0], gold):
         return INCORRECT
     return verdicts.pop() if len(verdicts) == 1 else ASK

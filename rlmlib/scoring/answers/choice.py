@@ -2,10 +2,11 @@
 
 import re
 
+from .announced import takes_back
 from .markup import final_spans, peel, without_thoughts
 from .outcome import CORRECT, INCORRECT, Verdict3
-from .sentences import shortened
-from .text import plain, same_text
+from .restated import part_of, shortened
+from .text import folded, plain, same_text
 
 _OPTION = re.compile(r"(?:(?<=\s)|^)(?:\(([A-Z])\)|([A-Z])[).:](?=\s))")
 _LETTER = r"[*_`\"'(\[]{0,4}([A-Za-z])[*_`\"')\]]{0,4}(?!\w)"
@@ -18,7 +19,16 @@ _STATED = re.compile(
     rf"[\s*]{{0,4}}(?:\\boxed\{{)?{_LETTER}\}}?",
     re.IGNORECASE | re.MULTILINE,
 )
-_TAKEN_BACK = re.compile(r"\b(?:wait|actually|correction|mistaken?|instead|unsure|not sure|wrong|incorrect|maybe|perhaps)\b", re.IGNORECASE)
+_TAKEN_BACK = re.compile(
+    r"\b(?:wait|actually|correction|correct(?:ing)? (?:that|this|myself)|mistaken?|instead|unsure|not sure|wrong|incorrect|"
+    r"maybe|perhaps|possibly|hm+|oops|sorry|scratch|strike|cancel|forget|disregard|ignore|retract|withdraw|reconsider|"
+    r"changed?|rather|no longer|kidding|joking|jk|"
+    r"second thoughts?|never ?mind|(?:take|took) (?:that|it|this) back|don['’]t think|doubt|untrue|false|the opposite)\b"
+    r"|(?:^|[.!?,;:\n(-])\s*(?:no(?!\s+other|\s+need|\s+doubt)|nope|nah|not|or|but|however|although|yet|alternatively|then again)\b"
+    r"|\b(?:that|this|it) ?(?:is|was|can|could)? ?(?:not|n['’]t)\b|\b(?:a joke|far from|contrary|as if)\b"
+    r"|\bor (?:is it|not)\b|\?|\bnot$",
+    re.IGNORECASE,
+)
 _OTHER_LETTER = re.compile(r"[(\[]([A-Za-z])[)\]]|(?<![\w'])([B-HJ-Z])(?![\w'])|(?<![\w'])(A)(?=[).,:;]|\s*$)")
 
 
@@ -31,7 +41,7 @@ def chosen(answer: str, question: str) -> str | None:
     """The letter an answer settles on: alone, before or in place of its option's text, or stated last ("The answer is (B)")."""
     answer = without_thoughts(answer)
     options = _options(shortened(question))
-    for text in (answer, final_spans(answer)[-1]):
+    for text in (answer, final_spans(answer, question)[-1]):
         if letter := _bare_letter(text) or _by_text(text, options) or _stated(text, options):
             return letter
     return None
@@ -43,18 +53,24 @@ def _bare_letter(text: str) -> str | None:
 
 
 def _stated(answer: str, options: dict[str, str]) -> str | None:
-    """The letter of the last statement, if what follows neither names another nor takes it back."""
+    """The letter of the last statement, if what follows neither names another, by letter or text, nor takes it back."""
     stated = list(_STATED.finditer(answer))
-    if not stated:
+    if not stated or takes_back(answer[: stated[-1].start()]):
         return None
     letter, rest = stated[-1][1].upper(), answer[stated[-1].end() :]
     others = {other.upper() for found in _OTHER_LETTER.findall(rest) for other in found if other} - {letter}
-    if others or _TAKEN_BACK.search(rest):
+    if others or _TAKEN_BACK.search(rest) or _names_another(rest, letter, options):
         return None
     if rest.lstrip("*_`)}$")[:1] in ("", ".", "\n"):
         return letter
     said = rest.partition("\n")[0].lstrip(".:) *_`}$")
     return letter if same_text(peel(said), options.get(letter, "")) else None
+
+
+def _names_another(rest: str, letter: str, options: dict[str, str]) -> bool:
+    """Whether a text holds the words of an option other than the letter's."""
+    said, own = folded(rest), folded(options.get(letter, ""))
+    return any(part_of(part, said) and not part_of(part, own) for other in options if other != letter and (part := folded(options[other])))
 
 
 def _by_text(answer: str, options: dict[str, str]) -> str | None:

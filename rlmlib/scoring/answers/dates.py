@@ -8,7 +8,8 @@ from typing import Literal
 from . import numbers, sentences
 from .markup import peel
 from .outcome import ASK, CORRECT, INCORRECT, Verdict3
-from .sentences import MOST_WORDS, all_glue, asked_words, shortened
+from .restated import restates, shortened
+from .sentences import MOST_WORDS
 from .text import plain, words
 
 Order = Literal["month first", "day first"]
@@ -114,8 +115,7 @@ def compare(answer: str, gold: str, question: str) -> Verdict3:
     if wanted is None:
         return numbers.compare(answer, gold, question)
     given = date(answer, question)
-    asked = asked_words(question)
-    if given is None or not all_glue(given.before, asked) or not all(word.islower() and all_glue([word], asked) for word in given.after):
+    if given is None or not restates(given.before, given.after, question):
         return INCORRECT if sentences.negates(answer, gold, question) else ASK
     if given.readings == wanted.readings and len(given.readings) == 1:
         return CORRECT

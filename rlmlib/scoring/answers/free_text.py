@@ -5,7 +5,7 @@ import re
 from . import dates, lists, numbers, sentences
 from .outcome import ASK, CORRECT, INCORRECT, Verdict3
 from .places import is_qualified
-from .sentences import all_glue, asked_words, shortened
+from .restated import agrees, shortened
 from .text import fold, words
 
 _SEVERAL = re.compile(r"\b(?:two|three|four|five|six|seven|eight|nine|ten|both)\b", re.IGNORECASE)
@@ -15,7 +15,7 @@ _DENIALS = frozenset("not isnt wasnt arent werent didnt doesnt dont hasnt hadnt 
 
 
 def compare(answer: str, gold: str, question: str) -> Verdict3:
-    if sentences.says(answer, gold, question) or is_qualified(answer, gold):
+    if sentences.says(answer, gold, question) or is_qualified(answer, gold, question):
         return CORRECT
     if polarity := _POLAR.fullmatch(gold.strip()):
         return _compare_polarity(answer, polarity[1].casefold(), question)
@@ -29,12 +29,12 @@ def compare(answer: str, gold: str, question: str) -> Verdict3:
 
 
 def _compare_polarity(answer: str, wanted: str, question: str) -> Verdict3:
-    """A yes or no comes first, and behind it no more than glue and words of the question that say the same."""
+    """A yes or no comes first, and behind it no more than the words of the question that say the same."""
     said = words(answer)
     if not said or len(said) > sentences.MOST_WORDS or fold(said[0]) not in ("yes", "no"):
         return ASK
     given, rest = fold(said[0]), [word for word in said[1:] if fold(word) not in _DENIALS]
     denies = len(rest) < len(said) - 1
-    if not all_glue(rest, asked_words(question)) or (rest and denies != (given == "no")):
+    if not agrees(rest, question) or (rest and denies != (given == "no")):
         return ASK
     return CORRECT if given == wanted else INCORRECT

@@ -4,15 +4,27 @@ import re
 
 from .markup import peel
 from .outcome import CORRECT, INCORRECT, Verdict3
-from .sentences import says, shortened
+from .restated import shortened
+from .sentences import says
 from .text import plain
 
+_KINDS = ("", "label ", "user ", "category ")
 _KIND = re.compile(r"^(?:label|user|category):? ")
 _JOINED = re.compile(r"(?<=\w)[_-]+(?=[^\W_])")
 _FORM = re.compile(r"'(?:answer: ?)?([^'\n]{0,200})\[x\]([^'\n]{0,200})'")
-_MOST = re.compile(r"(?:the )?((?:second )?(?:most|least) (?:common|frequent|often))(?: represented)? (?:label|user|category) is (.+)")
-_SIDES = re.compile(r"label '([^'\n]{1,100})'[^.?\n]{0,200}?\blabel '([^'\n]{1,100})'")
-_COMPARISON = re.compile(r"(?:the )?(more common|less common|same frequency)(?: than| as)?")
+_RANK = r"(?:second )?(?:most|least) (?:common|frequent|often)"
+_MOST = rf"(?:the )?({_RANK})(?: represented)? (?:label|user|category)"
+_IS_MOST = re.compile(rf"{_MOST} is (.+)|(.+) is {_MOST}")
+_COMPARISON = re.compile(
+    r"(?:(.+) (?:is|are) |(?:it is |they are )?)(?:of )?(?:the )?(more common|less common|same frequency|as common)"
+    r"(?: (?:than|as)(?: (.+))?)?"
+)
+_SAME = {"as common": "same frequency"}
+_BETWEEN = (  # two sides of a question
+    r"(?: more common,? less common,? or (?:of )?(?:the )?same frequency as| more common than| with| and of| compare with the number of)"
+)
+_LABELLED = re.compile(r"(?:records with )?(?:the )?label ")
+_FIRST = frozenset(["the first kind", "the first"])
 
 
 def compare(answer: str, gold: str, question: str) -> Verdict3:
@@ -21,11 +33,12 @@ def compare(answer: str, gold: str, question: str) -> Verdict3:
         return CORRECT
     comparison = _COMPARISON.fullmatch(wanted)
     if comparison:
-        return CORRECT if _compared(given, question) == comparison[1] else INCORRECT
-    most = _MOST.fullmatch(given)
-    if most and most[1] in question.casefold() and most[2] == wanted:
-        return CORRECT
-    return CORRECT if says(answer, gold, question) else INCORRECT
+        return CORRECT if _compared(given, question) == comparison[2] else INCORRECT
+    if most := _IS_MOST.fullmatch(given):
+        which, named = most[1] or most[4], most[2] or most[3]
+        asked = set(re.findall(_RANK, shortened(question).casefold()))
+        return CORRECT if asked == {which} and label(named) == wanted else INCORRECT
+    return CORRECT if any(says(answer, f"{kind}{gold}", question) for kind in _KINDS) else INCORRECT
 
 
 def label(text: str) -> str:
@@ -34,17 +47,27 @@ def label(text: str) -> str:
 
 
 def _compared(said: str, question: str) -> str | None:
-    """The comparison in "A is less common than B", if A and B stand as the question has them; it may leave out either."""
+    """The comparison in "A is less common than B", if the question compares A with B in this order; it may leave out either."""
     said = said.replace("'", "").replace('"', "")
-    first, second = _sides(plain(shortened(question)).casefold())
-    found = _COMPARISON.fullmatch(said.removeprefix(first).removesuffix(second).strip())
-    return found[1] if found else None
+    found = _COMPARISON.fullmatch(said)
+    if not found or not _are_sides(found[1] or "", found[3] or "", plain(shortened(question)).casefold()):
+        return None
+    return _SAME.get(found[2], found[2])
 
 
-def _sides(question: str) -> tuple[str, str]:
-    """What stands before and behind the comparison, by the form that the question gives or by the labels it names."""
+def _are_sides(first: str, second: str, question: str) -> bool:
+    """Whether a question compares the first with the second, either of which may be empty."""
     if form := _FORM.search(question):
-        return _JOINED.sub(" ", form[1]), _JOINED.sub(" ", form[2])
-    if sides := _SIDES.search(question):
-        return f"{_JOINED.sub(' ', sides[1])} is ", f" {_JOINED.sub(' ', sides[2])}"
-    return "", ""
+        sides = [_unlabelled(side) for side in (form[1].strip().removesuffix(" is").removesuffix(" are"), form[2])]
+        return all(_unlabelled(said) in ("", side) for said, side in zip((first, second), sides, strict=True))
+    first = "" if first in _FIRST and first in question else first
+    if not first and not second:
+        return True
+    sides = [re.escape(_unlabelled(side)) if side else ".+" for side in (first, second)]
+    compares = rf"\b(?:is|are|compare|numbers? of) {sides[0]}{_BETWEEN} {sides[1]}(?:[,.:?]| in | compare|$)"
+    return re.search(compares, _unlabelled(question)) is not None
+
+
+def _unlabelled(text: str) -> str:
+    """Text without quotes, and without the words before a label that say that it is one."""
+    return _LABELLED.sub("", _JOINED.sub(" ", text.replace("'", "").replace('"', "").strip()))

@@ -10,10 +10,11 @@ from .markup import peel, peel_code
 from .names import path
 from .outcome import ASK, CORRECT, INCORRECT, Verdict3
 from .places import is_region
-from .sentences import all_glue, asked_words, is_glue, shortened
+from .restated import restates, shortened
 from .text import fold, folded, words
 
 _BULLET = re.compile(r"[ \t]{0,8}(?:[-*•]|\d{1,3}[.)])[ \t]{1,4}")
+_NUMBERING = re.compile(r"\s*\d+(?=[.)])")
 _LEAD = re.compile(r"((?:[\w'-]{1,30} ){0,8}?(?:are|is|were|was|includes?)):?\s|((?:[\w'-]{1,30} ){0,8}?[\w'-]{1,30}):\s")
 _COMMAS = re.compile(r"[,;\n]")
 _COMMAS_AND_WORDS = re.compile(r"[,;\n]|(?<=\s)(?:and|&)(?=\s)")
@@ -50,7 +51,9 @@ def _compare(answer: str, gold: str, question: str, ordered: bool) -> Verdict3:
     as is letter case unless the question is known not to be about code.
     """
     rest = _without_lead(answer, question)
-    wanted, given = ([[_key(item) for item in items] for items in splits(text)] for text in (gold, rest))
+    wanted = [[_key(item) for item in items] for items in splits(gold)]
+    calls = any(item.endswith("()") for item in wanted[0])
+    given = [[_key(item) if calls else _key(item).removesuffix("()") for item in items] for items in splits(rest)]
     arranged = list if ordered else set
     if any(arranged(one) == arranged(other) for one in given for other in wanted):
         return CORRECT
@@ -82,8 +85,7 @@ def is_nothing(text: str, question: str) -> bool:
         return True
     said = folded(peel(text)) if len(text) < 100 else []
     rest = [word for word in said if word not in _NOTHING and word not in _AROUND_NOTHING]
-    asked = asked_words(question)
-    return len(said) - len(rest) > 0 and bool(_NOTHING & set(said)) and said != ["no"] and all(is_glue(word, asked) for word in rest)
+    return bool(_NOTHING & set(said)) and said != ["no"] and restates([], rest, question)
 
 
 def splits(text: str) -> list[list[str]]:
@@ -93,9 +95,15 @@ def splits(text: str) -> list[list[str]]:
         return [items]
     text = _inner(peel_code(text))
     lines = [line for line in text.splitlines() if line.strip()]
-    if lines and all(map(_BULLET.match, lines)):
+    if lines and all(map(_BULLET.match, lines)) and _counts_up(lines):
         return [[_BULLET.sub("", line, count=1).strip() for line in lines]]
     return [_split(text, _COMMAS_AND_WORDS), _split(text, _COMMAS)]
+
+
+def _counts_up(lines: Sequence[str]) -> bool:
+    """Whether numbers before all lines only number them: 1, 2, 3. Else, and on a lone line, "10. 42" may be two numbers."""
+    numbers = [int(found[0]) if found else None for found in (_NUMBERING.match(line) for line in lines)]
+    return numbers == [None] * len(lines) or (len(lines) > 1 and numbers == list(range(1, len(lines) + 1)))
 
 
 def _inner(text: str) -> str:
@@ -140,14 +148,14 @@ def _key(item: str) -> str:
     item = peel(item)
     if " " in item and _PROSE_ITEM.fullmatch(item):
         return " ".join(word for word in folded(item) if word != "the")
-    item = item.removeprefix("@").removesuffix("()")
+    item = item.removeprefix("@")
     return path(item) if "/" in item or "\\" in item else item
 
 
 def _is_near(said: Sequence[str], sought: Sequence[str]) -> bool:
-    """Equal but for letter case, accents, or the folders and modules of the names."""
+    """Equal but for letter case, accents, "()" behind them, or the folders and modules of the names."""
     mark = "/" if any("/" in item for item in sought) else "."
-    last_parts = [{item.casefold().rpartition(mark)[2] for item in items} for items in (said, sought)]
+    last_parts = [{item.casefold().removesuffix("()").rpartition(mark)[2] for item in items} for items in (said, sought)]
     return set(map(fold, said)) == set(map(fold, sought)) or last_parts[0] == last_parts[1]
 
 
@@ -157,10 +165,9 @@ def _is_plain(item: str) -> bool:
 
 
 def _without_lead(answer: str, question: str) -> str:
-    """An answer without "The classes are" or "Lines:" before its items, if those words say nothing of their own."""
+    """An answer without "The classes are" or "Lines:" before its items, if those words restate the question."""
     lead = _LEAD.match(answer)
-    asked = asked_words(question)
-    return answer[lead.end() :].strip() if lead and all_glue(words(lead[0]), asked) else answer
+    return answer[lead.end() :].strip() if lead and restates(words(lead[0]), [], question, colon=True) else answer
 
 
 def compare_lines(answer: str, gold: str, question: str) -> Verdict3:

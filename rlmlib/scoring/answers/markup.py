@@ -3,6 +3,8 @@
 import json
 import re
 
+from .announced import leads_to, takes_back
+
 _ROUNDS = 6  # of wrappers taken off: `**"x"**`
 _WRAPPERS = [("**", "**"), ("__", "__"), ("`", "`"), ("*", "*"), ('"', '"'), ("'", "'"), ("“", "”"), ("‘", "’"), ("«", "»"), ("$", "$")]
 _BRACKETS = [("(", ")"), ("[", "]"), ("{", "}"), ("\\text{", "}"), ("\\boxed{", "}"), ("<b>", "</b>")]
@@ -14,8 +16,6 @@ _BOXES = [
     re.compile(r"<answer>([^<]*)</answer>", re.IGNORECASE),
     re.compile(r"^[ \t]*FINAL\((.*)\)[ \t]*$", re.MULTILINE),
 ]
-_NEGATED = re.compile(r"\b(?:not|never|no|neither|nor|wrong|incorrect|false|except|than|or)\b|n['’]t\b", re.IGNORECASE)
-_BEFORE = 200  # characters of the line before a box that can take it back
 _BOLD_LINE = re.compile(r"^[ \t]*\*\*([^*\n]+)\*\*[ \t]*$", re.MULTILINE)
 _MARK = re.compile(
     r"(?:^|(?<=[.!?])[ \t]{1,3})[ \t>#*`-]{0,6}"
@@ -63,19 +63,24 @@ def _without_wrapper(text: str, wrappers: list[tuple[str, str]]) -> str:
     return text
 
 
-def final_spans(answer: str) -> list[str]:
-    """The spans marked as final, in order; the whole answer when none is. The last one holds all that follows its mark."""
+def final_spans(answer: str, question: str = "") -> list[str]:
+    """The spans marked as final, in order; the whole answer when none is. The last one holds all that follows its mark.
+
+    What takes a mark back, or does not lead to it, leaves the whole answer.
+    """
     answer = peel_code(answer)
     value = _json_value(answer)
     if value is not None:
         return [value]
     text = answer
     for box in _BOXES:
-        text = box.sub(_unbox, text)
+        text = box.sub(lambda found: _unbox(found, question), text)
     text = _BOLD_LINE.sub(r"\1", text)
     marks = list(_MARK.finditer(text))
     if not marks:
-        return [_last_bold_line(answer) or answer]
+        return [_last_bold_line(answer, question) or answer]
+    if any(takes_back(text[: mark.start()]) for mark in marks):
+        return [answer]
     ends = [*(mark.start() for mark in marks[1:]), len(text)]
     spans = [text[mark.end() : end].strip() for mark, end in zip(marks, ends, strict=True)]
     if not spans[-1]:
@@ -104,16 +109,15 @@ def _without_repeats(items: list[tuple[str, object]]) -> dict | None:
     return dict(items) if len(dict(items)) == len(items) else None
 
 
-def _unbox(box: re.Match) -> str:
-    """A box as a marked line of its own, unless it is empty or the words before it on its line take it back."""
-    line = box.string[max(0, box.start() - _BEFORE) : box.start()].rpartition("\n")[2]
-    return box[0] if _NEGATED.search(line) or not box[1].strip() else f"\nAnswer: {box[1]}"
+def _unbox(box: re.Match, question: str) -> str:
+    """A box as a marked line of its own, unless it is empty or the words before it do not lead to it."""
+    return f"\nAnswer: {box[1]}" if box[1].strip() and leads_to(box.string[: box.start()], question) else box[0]
 
 
-def _last_bold_line(text: str) -> str | None:
-    """The last line, if it alone is in bold and nothing announces it as something else."""
+def _last_bold_line(text: str, question: str) -> str | None:
+    """The last line, if it alone is in bold and what stands before leads to it, but not as something else behind a colon."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     bold = [line for line in lines if _BOLD_LINE.fullmatch(line)]
-    if len(lines) > 1 and bold == lines[-1:] and not lines[-2].endswith(":"):
+    if len(lines) > 1 and bold == lines[-1:] and not lines[-2].endswith(":") and leads_to(text.rstrip()[: -len(bold[0])], question):
         return bold[0]
     return None

@@ -5,7 +5,9 @@ import re
 
 from .markup import peel_code
 from .outcome import ASK, CORRECT, INCORRECT, Verdict3
-from .sentences import MOST_WORDS, all_glue, asked_words, is_glue, shortened
+from .restated import FRAME, restates, shortened
+from .sentences import MOST_WORDS
+from .text import fold, words
 
 _MOST_CHARS = 300  # of a sentence around a name
 _NAME = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
@@ -20,29 +22,25 @@ def without_stop(text: str) -> str:
 
 
 def code_in(answer: str, gold: str, question: str) -> str:
-    """The one word of a short sentence that is not glue, or the one span in backticks; else the answer as it is.
+    """The one word, or the one span in backticks, around which a short sentence restates the question; else the answer as it is.
 
-    A gold answer that the question names, or that reads as glue itself, is found only where it stands alone.
+    Where the question names the gold answer, only frames such as "It is" count around it.
     """
     answer = peel_code(answer)
     if len(answer) > _MOST_CHARS:
         return answer
     named = gold in [word.strip(_ROUND).removesuffix("()") for word in shortened(question).split()]
-    asked = frozenset() if named else asked_words(question)
+    asked = "" if named else question
     before, tick, rest = answer.partition("`")
     code, closed, after = rest.partition("`")
-    if tick and closed and code and _says_nothing([*before.split(), *after.split()], asked):
-        return code
+    if tick and closed and code:
+        around = words(before), words(after)
+        return code if len(around[0]) + len(around[1]) < MOST_WORDS and restates(*around, asked) else answer
     parts = answer.split()
-    if not 1 < len(parts) <= MOST_WORDS or is_glue(gold, asked):
+    if not 1 < len(parts) <= MOST_WORDS or fold(gold) in FRAME:
         return answer
-    left = [part for at, part in enumerate(parts) if not (part.isalpha() and is_glue(part, asked, leads=at == 0))]
-    return without_stop(left[0]) if len(left) == 1 else answer
-
-
-def _says_nothing(parts: list[str], asked: frozenset[str]) -> bool:
-    bare = [part.strip(_ROUND) for part in parts]
-    return len(bare) < MOST_WORDS and all_glue([word for word in bare if word], asked) and not any("?" in part for part in parts)
+    found = [at for at in range(len(parts)) if restates(words(" ".join(parts[:at])), words(" ".join(parts[at + 1 :])), asked, name=True)]
+    return without_stop(parts[found[0]]) if len(found) == 1 else answer
 
 
 def compare_identifiers(answer: str, gold: str, question: str) -> Verdict3:
@@ -76,7 +74,8 @@ def compare_paths(answer: str, gold: str, question: str) -> Verdict3:
 
 def path(text: str) -> str:
     text = _LINE_BEHIND.sub("", without_stop(peel_code(text)).strip("'\"`")).replace("\\", "/")
-    return posixpath.normpath(text) if text else ""
+    folder = "/" if text.endswith("/") else ""
+    return posixpath.normpath(text) + folder if text else ""
 
 
 def _module(path: str) -> str:

@@ -7,7 +7,8 @@ from fractions import Fraction
 from . import sentences
 from .markup import peel
 from .outcome import ASK, CORRECT, INCORRECT, Verdict3
-from .sentences import MOST_WORDS, asked_words, is_glue, related, shortened
+from .restated import plural, restates, shortened
+from .sentences import MOST_WORDS
 from .text import fold, plain, words
 from .units import PREFIX, SUFFIX, converted, demanded, measures, mentioned, same_unit, unit_named
 
@@ -125,23 +126,22 @@ def compare(answer: str, gold: str, question: str) -> Verdict3:
 
 
 def _only_the_number(given: Quantity, wanted: Quantity, question: str) -> bool:
-    """Whether the words around a number are glue, or the noun of the gold answer."""
-    asked = asked_words(question, quoted=True)
-    if not sentences.all_glue(given.before, asked):
-        return False
-    return all(is_glue(word, asked) or _among(word, wanted.nouns) for word in given.nouns)
+    """Whether the words around a number restate the question, the noun of the gold answer right behind the number aside."""
+    nouns = list(given.nouns)
+    while nouns and _among(nouns[0], wanted.nouns):
+        nouns.pop(0)
+    return restates(given.before, nouns, question)
 
 
 def _same_kind(given: Quantity, wanted: Quantity, question: str) -> bool:
     """Whether two equal values count the same thing: the gold's noun is given or asked for, and a rank is asked for."""
-    asked = asked_words(question, quoted=True)
     if given.ordinal and not wanted.ordinal:
         return False
-    return all(_among(noun, given.nouns) or _among(noun, asked) for noun in wanted.nouns)
+    return all(_among(noun, given.nouns) or _among(noun, words(shortened(question))) for noun in wanted.nouns)
 
 
 def _among(word: str, others) -> bool:
-    return any(related(fold(word), fold(other)) for other in others)
+    return any(plural(fold(word), fold(other)) for other in others)
 
 
 def _by_unit(given: Quantity, wanted: Quantity, question: str) -> Verdict3:

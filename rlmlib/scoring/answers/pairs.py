@@ -4,7 +4,8 @@ import re
 
 from .lists import is_nothing
 from .outcome import CORRECT, INCORRECT, Verdict3
-from .sentences import MOST_WORDS, all_glue, asked_words
+from .restated import restates
+from .sentences import MOST_WORDS
 from .text import words
 
 MOST_CHARS = 2_000_000  # about 100,000 pairs
@@ -24,7 +25,7 @@ def compare(answer: str, gold: str, question: str) -> Verdict3:
     said = words(left) if len(left) <= MOST_BESIDE else None
     if said is None or len(said) > MOST_WORDS:
         return INCORRECT
-    silent = all_glue([word for word in said if word not in ("pairs", "and")], asked_words(question))
+    silent = restates([word for word in said if word not in ("pairs", "and")], [], question, colon=True)
     return CORRECT if silent and set(given) == wanted else INCORRECT
 
 
