@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .config import Reward
-from .drawing import CONFIG, Mark, Panel, plotly_figure, static_svg
+from .drawing import CONFIG, plotly_figure, static_svg
+from .panels import Mark, Panel
 from .runs import write_text
 from .scoring.reward import STUDY, Outcome, beta, rewards
 

@@ -1,8 +1,7 @@
 """Two renderers for one description of a picture: interactive Plotly, and a static SVG by matplotlib.
 
 A chart is a list of panels and a panel a list of marks, so the static twin cannot show other
-numbers than the interactive figure. Colour is never the only difference: a style is a colour,
-a dash and a marker. Every colour has at least 3:1 contrast on white.
+numbers than the interactive figure.
 """
 
 import io
@@ -10,69 +9,15 @@ import math
 import re
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from .axes import decimals, log_range, log_ticks, reach, short, whole_step, y_range
+from .panels import GRID, INK, SCALE, STYLES, Mark, Panel
 
 CONFIG = {"displaylogo": False, "responsive": True, "modeBarButtonsToRemove": ["sendChartToCloud", "select2d", "lasso2d"]}
-INK, GRID = "#222222", "#dddddd"
 DASHES = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-."}
 MARKERS = {"circle": "o", "diamond": "D", "square": "s", "triangle-up": "^"}
-SCALE = ("#7aa0c4", "#08306b")  # light to dark, for a value that a mark carries
-
-
-@dataclass(frozen=True)
-class Style:
-    color: str
-    light: str
-    dash: str
-    marker: str
-    hatch: str = ""
-
-
-STYLES = {
-    "base": Style("#b8450b", "#cf8159", "dash", "circle", "/"),
-    "trained": Style("#0b5fa5", "#659ac6", "solid", "diamond"),
-    "third": Style("#007a5a", "#4fa38d", "dot", "square", "."),
-    "fourth": Style("#8a3b8f", "#b584b8", "dashdot", "triangle-up", "x"),
-    "plain": Style("#4d4d4d", "#949494", "solid", "circle"),
-}
-
-
-@dataclass(frozen=True)
-class Mark:
-    """One series. kind: line, step, band (low..high over x), points (with intervals) or bars."""
-
-    kind: str
-    x: Sequence
-    y: Sequence
-    style: str = "plain"
-    label: str = ""  # in the panel's legend
-    low: Sequence | None = None
-    high: Sequence | None = None
-    x_low: Sequence | None = None
-    x_high: Sequence | None = None
-    texts: Sequence[str] | None = None  # written beside points and on top of bars
-    below: bool = False  # texts stand under their points
-    values: Sequence | None = None  # coloured by SCALE
-    light: bool = False  # a raw series behind its smoothed one
-    hollow: bool = False
-    size: float = 10  # of a point, in Plotly's pixels
-    width: float = 0.4  # of a bar
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One pair of axes."""
-
-    title: str
-    x: str
-    y: str
-    marks: Sequence[Mark]
-    log_x: bool = False
-    log_y: bool = False
-    percent: bool = False  # y is a share in [0, 1]
-    ticks: dict[float, str] = field(default_factory=dict)  # names of x positions, for categories
-    values: str = ""  # what the colour scale means
-    headroom: float = 0.0  # share of the y range kept free above the marks
+TITLE_CHARS = 85  # of a line
+TITLE_LINE = 24  # pixels
 
 
 def plotly_figure(panels: Sequence[Panel], columns: int, title: str):
@@ -95,10 +40,12 @@ def plotly_figure(panels: Sequence[Panel], columns: int, title: str):
         x_domain, y_domain = figure.layout[f"xaxis{axis}"].domain, figure.layout[f"yaxis{axis}"].domain
         place = {"x": x_domain[0], "y": y_domain[1], "xanchor": "left", "yanchor": "bottom", "orientation": "h"}
         figure.layout[f"legend{axis}"] = {**place, "font": {"size": 12}, "bgcolor": "rgba(0,0,0,0)"}
+    heading = textwrap.wrap(title, TITLE_CHARS)
+    more = TITLE_LINE * (len(heading) - 1)
     figure.update_layout(
-        title={"text": title, "font": {"size": 17}, "x": 0, "xref": "paper"},
-        height=110 + (270 if rows > 1 else 340) * rows,
-        margin={"l": 60, "r": 30, "t": 90, "b": 55},
+        title={"text": "<br>".join(heading), "font": {"size": 17}, "x": 0, "xref": "paper"},
+        height=110 + (270 if rows > 1 else 340) * rows + more,
+        margin={"l": 60, "r": 30, "t": 90 + more, "b": 55},
         font={"family": "system-ui, sans-serif", "size": 13, "color": INK},
         template="plotly_white",
         hovermode="closest",
@@ -108,62 +55,34 @@ def plotly_figure(panels: Sequence[Panel], columns: int, title: str):
 
 def _plotly_x(panel: Panel) -> dict:
     axis = {"title": {"text": panel.x, "standoff": 6}, "gridcolor": GRID, "linecolor": INK, "ticks": "outside"}
+    if panel.log_x:
+        return axis | _plotly_log(reach(panel), panel.ticks)
     if panel.ticks:
         names = [name.replace("\n", "<br>") for name in panel.ticks.values()]
         return {**axis, "tickvals": list(panel.ticks), "ticktext": names, "showgrid": False}
-    return axis | _plotly_log(_reach(panel)) if panel.log_x else axis
+    return axis
 
 
-def _plotly_log(values: Sequence[float]) -> dict:
+def _plotly_log(values: Sequence[float], ticks: dict[float, str]) -> dict:
     ends = log_range(values)
-    ticks = log_ticks(*ends)
-    return {"type": "log", "range": [math.log10(e) for e in ends], "tickvals": ticks, "ticktext": [f"{t:,g}" for t in ticks]}
+    ticks = ticks or _log_names(ends)
+    return {"type": "log", "range": [math.log10(e) for e in ends], "tickvals": list(ticks), "ticktext": list(ticks.values())}
+
+
+def _log_names(ends: tuple[float, float]) -> dict[float, str]:
+    return {tick: short(tick) for tick in log_ticks(*ends)}
 
 
 def _plotly_y(panel: Panel) -> dict:
     axis = {"title": {"text": panel.y, "standoff": 6}, "gridcolor": GRID, "linecolor": INK, "ticks": "outside", "tickformat": ","}
     if panel.log_y:
-        return axis | _plotly_log([v for m in panel.marks for v in m.y])
-    low, high = _range(panel)
+        return axis | _plotly_log([v for m in panel.marks for v in m.y], {})
+    low, high = y_range(panel)
     if panel.percent:
-        axis |= {"tickformat": f".{_decimals(high)}%"}
+        axis |= {"tickformat": f".{decimals(high)}%"}
+    if panel.whole:
+        axis |= {"tick0": 0, "dtick": whole_step(high)}
     return {**axis, "range": [low, high]}
-
-
-def _decimals(high: float) -> int:
-    """Decimals that the percent ticks of an axis up to `high` need."""
-    return 0 if high > 0.05 else 1 if high > 0.005 else 2
-
-
-def log_range(values: Sequence[float]) -> tuple[float, float]:
-    """Ends of a log axis with a margin for marks and their names."""
-    low, high = min(values), max(values)
-    margin = max((high / low) ** 0.08, 1.1)
-    return low / margin, high * margin
-
-
-def log_ticks(low: float, high: float) -> list[float]:
-    """1-2-5 ticks; powers of ten where those would crowd, more digits where they would be too few."""
-    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    dense = [digit * 10.0**d for d in decades for digit in (1, 2, 3, 5, 7) if low <= digit * 10.0**d <= high]
-    fine = [t for t in dense if f"{t:e}"[0] in "125"]
-    if len(fine) > 8:
-        return [t for t in fine if f"{t:e}"[0] == "1"]
-    return fine if len(fine) > 2 else dense
-
-
-def _reach(panel: Panel) -> list[float]:
-    """Every x that the panel must show."""
-    return [value for mark in panel.marks for part in (mark.x, mark.x_low, mark.x_high) if part is not None for value in part]
-
-
-def _range(panel: Panel) -> tuple[float, float]:
-    """Limits of a linear y axis: zero is always on it, and the two renderers agree."""
-    values = [float(v) for m in panel.marks for part in (m.y, m.low, m.high) if part is not None for v in part if v == v]
-    low, high = min([0.0, *values]), max([0.0, *values])
-    span = (high - low) or 1.0
-    top = high + span * (0.06 + panel.headroom)
-    return (low - span * 0.06 if low < 0 else 0.0), min(top, 1.03 + panel.headroom) if panel.percent else top
 
 
 def _traces(mark: Mark, panel: Panel, legend: str) -> list:
@@ -245,7 +164,7 @@ def static_svg(panels: Sequence[Panel], columns: int, title: str, name: str) -> 
     rows = -(-len(panels) // columns)
     settings = {"svg.fonttype": "none", "svg.hashsalt": name, "font.family": "sans-serif", "text.parse_math": False, "font.size": 10}
     with matplotlib.rc_context(settings):
-        heading = textwrap.wrap(title, 85)
+        heading = textwrap.wrap(title, TITLE_CHARS)
         figure = Figure(figsize=(9.4, (2.4 if rows > 1 else 3.6) * rows + 0.5 + 0.2 * len(heading)), layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False).flat
         for panel, axis in zip(panels, axes, strict=False):
@@ -272,7 +191,7 @@ def _embeddable(svg: str, name: str, title: str) -> str:
 
 
 def _draw_panel(axis, panel: Panel, figure):
-    from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
+    from matplotlib.ticker import FuncFormatter, MultipleLocator, NullLocator, PercentFormatter
 
     for mark in panel.marks:
         _draw_mark(axis, mark, panel, figure)
@@ -280,23 +199,26 @@ def _draw_panel(axis, panel: Panel, figure):
     axis.set_ylabel(panel.y)
     plain = FuncFormatter(lambda value, _: f"{value:,.10g}")
     if panel.log_x:
-        ends = log_range(_reach(panel))
+        ends = log_range(reach(panel))
         axis.set_xscale("log")
         axis.set_xlim(*ends)
-        axis.set_xticks(log_ticks(*ends), [f"{t:,g}" for t in log_ticks(*ends)])
         axis.xaxis.set_minor_locator(NullLocator())
     if panel.log_y:
         ends = log_range([v for m in panel.marks for v in m.y])
         axis.set_yscale("log")
         axis.set_ylim(*ends)
-        axis.set_yticks(log_ticks(*ends), [f"{t:,g}" for t in log_ticks(*ends)])
+        axis.set_yticks(list(_log_names(ends)), list(_log_names(ends).values()))
         axis.yaxis.set_minor_locator(NullLocator())
     else:
-        axis.set_ylim(*_range(panel))
-        axis.yaxis.set_major_formatter(PercentFormatter(1.0, _decimals(_range(panel)[1])) if panel.percent else plain)
-    if panel.ticks:
-        axis.set_xticks(list(panel.ticks), list(panel.ticks.values()))
-    axis.grid(axis="y" if panel.ticks else "both", color=GRID, linewidth=0.6)
+        limits = y_range(panel)
+        axis.set_ylim(*limits)
+        axis.yaxis.set_major_formatter(PercentFormatter(1.0, decimals(limits[1])) if panel.percent else plain)
+        if panel.whole:
+            axis.yaxis.set_major_locator(MultipleLocator(whole_step(limits[1])))
+    ticks = panel.ticks or (_log_names(log_range(reach(panel))) if panel.log_x else {})
+    if ticks:
+        axis.set_xticks(list(ticks), list(ticks.values()))
+    axis.grid(axis="y" if panel.ticks and not panel.log_x else "both", color=GRID, linewidth=0.6)
     axis.set_axisbelow(True)
     axis.spines[["top", "right"]].set_visible(False)
     labelled = [m for m in panel.marks if m.label]

@@ -8,7 +8,7 @@ import copy
 import difflib
 import re
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -66,11 +66,20 @@ _NUMBER_STRING = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 
 def _known_keys(model: type[BaseModel], location: tuple) -> list[str]:
     for part in location[:-1]:
-        annotation = model.model_fields[part].annotation if part in model.model_fields else None
-        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+        if isinstance(part, int):  # an item of a list, whose model was found with the list
+            continue
+        found = _model_in(model.model_fields[part].annotation) if part in model.model_fields else None
+        if found is None:
             return []
-        model = annotation
+        model = found
     return list(model.model_fields)
+
+
+def _model_in(annotation) -> type[BaseModel] | None:
+    """The section in an annotation such as Lora, list[Records] or Lora | None."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((model for part in get_args(annotation) if (model := _model_in(part))), None)
 
 
 def _explain(error: dict, model: type[BaseModel]) -> str:

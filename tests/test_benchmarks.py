@@ -125,9 +125,9 @@ def test_text_without_full_stops_is_cut_into_lines(tmp_path):
     ("name", "content", "says"),
     [
         ("empty.txt", b" \n", "holds no text"),
-        ("latin.txt", b"caf\xe9", "cannot be read as UTF-8"),
+        ("latin.txt", b"caf\xe9", "line 1: is not utf-8"),
         ("a.jsonl", b'{"title": "x"}\n', "line 1 has no text in the field 'text'"),
-        ("a.jsonl", b'{"text": "x"}\n{"te', "line 2 is no JSON"),
+        ("a.jsonl", b'{"text": "x"}\n{"te', "line 2: is not JSON"),
     ],
 )
 def test_a_bad_haystack_is_named(tmp_path, name, content, says):

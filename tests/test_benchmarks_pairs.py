@@ -11,7 +11,7 @@ import pytest
 from test_benchmarks import DATA, refusal, with_data, write
 from test_benchmarks_oolong import DAY, WINDOW, real_lines, synth_rows, text_of
 
-from rlmlib.errors import ConfigError
+from rlmlib.errors import ConfigError, DataError
 from rlmlib.scoring.native import read_pairs
 from rlmlib.tasks.benchmarks import pair_tasks, samples, window
 from rlmlib.tasks.benchmarks.base import score
@@ -64,6 +64,11 @@ def test_the_twenty_tasks_are_asked_in_words_that_name_their_labels():
         named = {label for need in needs for label in (*need.any_of, *(a.label for a in need.amounts), *(d.label for d in need.days))}
         assert set(re.findall(r"'([a-z ]+)'", text)) == named
     assert "exactly two lines labelled 'location'" in texts[13] and "dated before March 15, 2023" in texts[4]
+
+
+def test_records_with_other_labels_are_refused():
+    with pytest.raises(DataError, match="have the label 'LOC'; oolong_pairs asks about abbreviation"):
+        list(load("oolong_pairs", None, lengths=[1024], records=[("Where is it?", "LOC"), ("Who is it?", "human being")]))
 
 
 def test_pairs_over_a_window_of_our_own_are_right_by_brute_force():

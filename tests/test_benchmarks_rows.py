@@ -56,7 +56,12 @@ def test_a_missing_column_and_a_wrong_type_name_file_and_column(tmp_path, suffix
     [
         ("a.json", b"", "has no rows"),
         ("a.json", b"[]", "has no rows"),
-        ("a.json", b'{\n"id": 1, "text": "x"}', "line 1: is not JSON"),
+        ("a.json", b'{\n"id": 1, "text": "x"}', "is one JSON value over many lines"),
+        ("a.json", b'{\n"id": 1, "text": "x"', "line 1: is not JSON"),
+        ("a.jsonl", b'{"id": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "line 1: is not JSON (RecursionError"),
+        ("a.json", b"[" * 100_000 + b"]" * 100_000, "row 1: is nested more than 100 deep"),
+        ("a.json", b'[{"id": ' + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"}]", "row 1: is nested more than 100 deep"),
+        ("a.csv", b"id,text,id\n1,x,2\n", "line 1: has the column 'id' twice"),
         ("a.json", b'[{"id": 1, "te', "no JSON list"),
         ("a.json", b"[1, 2]", "row 1: is a int, not an object"),
         ("a.jsonl", b"", "has no rows"),

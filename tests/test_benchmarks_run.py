@@ -7,7 +7,7 @@ import pytest
 from judge_support import RIGHT, WRONG, says
 
 from rlmlib.benchmarking.baseline import ScriptedBaseline, script
-from rlmlib.benchmarking.run import SyncJudge, measure, plan, read_results, run, summarise
+from rlmlib.benchmarking.run import SyncJudge, lowest, measure, plan, read_results, run, summarise
 from rlmlib.errors import ConfigError, DataError, InfrastructureError, RunError
 from rlmlib.harness.trajectory import Call, Rollout, Tokens, Turn
 from rlmlib.models.base import ModelError
@@ -127,6 +127,58 @@ def test_a_file_of_something_else_is_refused(tmp_path):
         run([item()], Scripted(), "me", tmp_path / "results.jsonl")
 
 
+def test_a_damaged_line_is_named_and_nothing_is_asked_again(tmp_path):
+    path, items = tmp_path / "results.jsonl", [item(name) for name in "abc"]
+    run(items, Scripted(), "me", path)
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([lines[0], lines[1][:30] + "\n", lines[2]]))
+    again = Scripted()
+    with pytest.raises(RunError, match="results.jsonl, line 2: is damaged"):
+        run(items, again, "me", path)
+    assert again.asked == [] and len(path.read_text().splitlines()) == 3
+
+
+def test_an_item_that_a_crash_cut_is_asked_again_once(tmp_path):
+    path, items = tmp_path / "results.jsonl", [item(name) for name in "abc"]
+    run(items, Scripted(), "me", path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-9])
+    again = Scripted()
+    assert [r.score for r in run(items, again, "me", path)] == [1, 1, 1] and again.asked == ["c"]
+    assert len(path.read_bytes().splitlines()) == 3 and len(read_results(path)) == 3
+
+
+@pytest.mark.parametrize("damage", [b'{"who": "me', b"\xff\xfe", b"[" * 9000])
+def test_a_damaged_line_stops_the_run_before_anything_is_asked(tmp_path, damage):
+    path, items = tmp_path / "results.jsonl", [item(name) for name in "abc"]
+    run(items, Scripted(), "me", path)
+    lines = path.read_bytes().split(b"\n")
+    path.write_bytes(b"\n".join([lines[0], damage, *lines[2:]]))
+    asker = Scripted()
+    with pytest.raises(RunError, match="results.jsonl, line 2: is damaged"):
+        run(items, asker, "me", path)
+    assert asker.asked == []
+
+
+def test_results_of_before_there_were_golds_are_read(tmp_path):
+    path = tmp_path / "results.jsonl"
+    run([item()], Scripted(), "me", path)
+    row = json.loads(path.read_text())
+    assert row.pop("gold") == "7"
+    path.write_text(json.dumps(row) + "\n")
+    assert read_results(path)[0].gold is None
+
+
+def test_the_lowest_scores_leave_out_what_is_right():
+    items = [item("a"), item("b"), item("c", rule="oolong", gold="9"), item("d", gold="\n".join("123456789" * 40))]
+    results = run(items, Scripted(b=InfrastructureError("down"), c="8", d="8\n9"), "me")
+    rows = lowest([*results, replace(results[1], benchmark="other")], 2)
+    assert [(row["id"], row["score"]) for row in rows] == [("b", None), ("d", 0), ("b", None)]
+    assert (rows[1]["answer"], len(rows[1]["gold"]), len(results[3].gold)) == ("8 9", 60, 200)
+    assert [row["id"] for row in lowest(results, 9)] == ["b", "d", "c"]
+    assert lowest(results[:1], 4) == []
+
+
 def test_nothing_of_a_secret_item_is_written(tmp_path):
     path = tmp_path / "results.jsonl"
     run([item(rule="judge", gold="Märta")], Scripted(a="It was Märta"), "me", path)
@@ -203,15 +255,39 @@ def test_a_question_cannot_break_out_of_its_script():
 # --- the chart
 
 
-def test_the_chart_has_a_panel_for_each_benchmark_with_lengths():
-    rows = [
-        {"benchmark": name, "length": length, "n": 4, "score": value, "low": value / 2, "high": min(1, value * 1.5)}
-        for name, length, value in (("s_niah", 8192, 1.0), ("s_niah", 65536, 0.5), ("codeqa", None, 0.4), ("oolong", 8192, 0.25))
+def scores(name: str, values: dict, spread: float = 0.0, n: int = 4) -> list[dict]:
+    ends = {length: (max(0, value - spread), min(1, value + spread)) for length, value in values.items()}
+    return [
+        {"benchmark": name, "length": length, "n": n, "score": value, "low": ends[length][0], "high": ends[length][1]}
+        for length, value in values.items()
     ]
+
+
+def test_the_chart_has_a_panel_for_each_benchmark_with_lengths():
+    rows = [*scores("s_niah", {8192: 1.0, 65536: 0.5}, 0.1), *scores("codeqa", {None: 0.4}), *scores("oolong", {8192: 0.25}, n=9)]
     chart = score_by_length(rows)
-    assert chart.title == "s_niah: score fell from 100 % to 50 % between 8,192 and 65,536 tokens"
-    assert [panel.title for panel in chart.panels] == ["s_niah", "oolong"]
+    assert chart.title == "Scores: s_niah fell from 100 % to 50 % (8,192 to 65,536 tokens), oolong scored 25 % (8,192 tokens)"
+    assert [panel.title for panel in chart.panels] == ["s_niah (n = 4)", "oolong (n = 9)"]
     assert chart.svg.startswith("<svg") and "65536" in chart.frame.to_csv()
     assert len(chart.figure.data) == 4
     assert score_by_length([row for row in rows if row["length"] is None]) is None
-    assert score_by_length(rows[:1]).title == "s_niah: score 100 % at 8,192 tokens"
+    assert score_by_length(rows[:1]).title == "8,192 tokens: s_niah scored 100 %"
+
+
+def test_the_title_speaks_of_every_benchmark_and_claims_no_change_within_the_intervals():
+    rows = [
+        *scores("s_niah", {512: 1, 1024: 1}),
+        *scores("oolong", {512: 0.9, 1024: 0.7}, 0.2),
+        *scores("pairs", {512: 0.1, 1024: 0.5}, 0.1),
+    ]
+    expected = "s_niah stayed at 100 %, oolong showed no clear change (90 %, 70 %), pairs rose from 10 % to 50 %"
+    assert score_by_length(rows).title == f"512 to 1,024 tokens: {expected}"
+
+
+def test_panels_are_compared_on_the_same_axis_and_name_the_lengths_asked():
+    layout = score_by_length([*scores("a", {8192: 0.1, 16384: 0.2}), *scores("b", {8192: 1, 16384: 0.9})]).figure.layout
+    assert layout.yaxis.range == layout.yaxis2.range and layout.yaxis.range[1] > 1
+    assert layout.xaxis.tickvals == (8192, 16384) and layout.xaxis.ticktext == ("8,192", "16,384")
+    assert layout.yaxis.title.text == layout.yaxis2.title.text == "mean score"
+    many = score_by_length(scores("a", {2**power: 0.5 for power in range(13, 21)})).figure.layout
+    assert many.xaxis.ticktext == ("8.19k", "16.4k", "32.8k", "65.5k", "131k", "262k", "524k", "1.05M")

@@ -1,5 +1,6 @@
 """Charts, the report and the widgets' logic, on a small run directory that the real writers made."""
 
+import dataclasses
 import json
 import re
 import subprocess
@@ -7,7 +8,7 @@ import sys
 
 import pytest
 
-from rlmlib import charts, config, drawing, report
+from rlmlib import axes, charts, config, panels, report
 from rlmlib.engine import Attempt, row
 from rlmlib.errors import RunError
 from rlmlib.evaluation import summarise
@@ -16,7 +17,8 @@ from rlmlib.notebook import ROOT
 from rlmlib.runs import RunDir, append_jsonl, open_run, rewrite_jsonl, write_json
 from rlmlib.scoring.reward import Outcome
 from rlmlib.tasks.base import Example
-from rlmlib.training.loop import Batch, Group, metrics
+from rlmlib.training.groups import Batch, Group
+from rlmlib.training.metrics import metrics
 from rlmlib.widgets import GROUP, LiveDashboard, live_dashboard, reward_explorer, reward_rows
 
 HOSTILE = "<script>alert(1)</script><img src=https://evil.example/x>"
@@ -53,7 +55,7 @@ def trained(run, steps: int):
     for step in range(steps):
         group = Group(0, [attempt(0, 0, "train", True, 50 + step), attempt(0, 1, "train", False, 90)], [1.0, 0.0], "kept")
         learned = {"entropy": 0.5, "dropped_high": 0.01, "dropped_low": 0.0, "sample_seconds": 2.0, "train_seconds": 1.0}
-        append_jsonl(run / "metrics.jsonl", [{"step": step, **metrics(Batch([group])), **learned}])
+        append_jsonl(run / "metrics.jsonl", [{"step": step, **metrics(Batch([group]), 0), **learned}])
 
 
 @pytest.fixture(scope="module")
@@ -288,7 +290,7 @@ def frame(rows):
     return pd.DataFrame(rows)
 
 
-@pytest.mark.parametrize(("style", "color"), [(n, c) for n, s in drawing.STYLES.items() for c in (s.color, s.light)])
+@pytest.mark.parametrize(("style", "color"), [(n, c) for n, s in panels.STYLES.items() for c in (s.color, s.light)])
 def test_colours_have_contrast_on_white(style, color):
     parts = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
@@ -297,8 +299,8 @@ def test_colours_have_contrast_on_white(style, color):
 
 
 def test_styles_differ_without_colour():
-    looks = {(s.dash, s.marker) for s in drawing.STYLES.values()}
-    assert len(looks) == len(drawing.STYLES)
+    looks = {(s.dash, s.marker) for s in panels.STYLES.values()}
+    assert len(looks) == len(panels.STYLES)
 
 
 def test_one_step_is_drawn_as_points(full):
@@ -326,11 +328,46 @@ def test_only_zero_tokens_can_be_drawn():
 
 @pytest.mark.parametrize(("low", "high", "ticks"), [(0.9, 120, [1, 2, 5, 10, 20, 50, 100]), (350, 1100, [500, 700, 1000])])
 def test_log_axis_has_ticks_enough(low, high, ticks):
-    assert drawing.log_ticks(low, high) == ticks
+    assert axes.log_ticks(low, high) == ticks
 
 
 def test_log_axis_over_many_decades_has_powers_of_ten_only():
-    assert drawing.log_ticks(1, 1e5) == [1, 10, 100, 1e3, 1e4, 1e5]
+    assert axes.log_ticks(1, 1e5) == [1, 10, 100, 1e3, 1e4, 1e5]
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        (0.5, "0.5"),
+        (500, "500"),
+        (999.6, "1k"),
+        (1000, "1k"),
+        (8192, "8.19k"),
+        (500_000, "500k"),
+        (999_999, "1M"),
+        (2e6, "2M"),
+        (3e9, "3G"),
+    ],
+)
+def test_ticks_are_written_short(value, name):
+    assert axes.short(value) == name
+
+
+@pytest.mark.parametrize(("high", "step"), [(1.2, 1), (6, 1), (7, 2), (29, 5), (31, 10), (120, 20)])
+def test_counts_have_whole_ticks(high, step):
+    assert axes.whole_step(high) == step
+
+
+def test_panels_that_are_compared_share_a_y_axis():
+    low, high = (panels.Panel("", "", "", [panels.Mark("line", [1, 2], [top, top])], percent=True, reach=1.0) for top in (0.2, 0.9))
+    assert axes.y_range(low) == axes.y_range(high) == (0, 1.03)
+
+
+def test_a_long_title_goes_on_in_the_next_line(full):
+    chart = dataclasses.replace(charts.step_scatter(frame(full.metrics)), title="so many words " * 12)
+    lines = chart.figure.layout.title.text.split("<br>")
+    assert len(lines) == 2 and max(map(len, lines)) <= 85
+    assert chart.figure.layout.height == charts.step_scatter(frame(full.metrics)).figure.layout.height + 24
 
 
 def test_cost_of_zero_falls_back_to_a_linear_axis():

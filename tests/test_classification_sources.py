@@ -4,6 +4,8 @@ import json
 import os
 from pathlib import Path
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from rlmlib.errors import DataError
@@ -114,6 +116,15 @@ def test_sms_with_tabs_and_line_ends(tmp_path):
 def test_sentiment_files(tmp_path, name, file, encoding, labels):
     (tmp_path / file).write_bytes("0 a dull clich\xe9 . \n1 a fine walk \n".encode(encoding))
     assert pairs(read_records(KnownSet(name, tmp_path))) == [("a dull cliché .", labels[0]), ("a fine walk", labels[1])]
+
+
+def test_texts_as_bytes_are_read_as_utf8(tmp_path):
+    cells = {"text": ["café".encode(), b"a walk"], "label": ["a", "b"]}
+    pyarrow.parquet.write_table(pyarrow.table(cells), tmp_path / "a.parquet")
+    assert pairs(read_records(TableSet("a", tmp_path / "a.parquet", "text", "label"))) == [("café", "a"), ("a walk", "b")]
+    pyarrow.parquet.write_table(pyarrow.table(cells | {"text": [b"\xff", b"x"]}), tmp_path / "a.parquet")
+    with pytest.raises(DataError, match="row 1: column 'text' holds bytes that are no UTF-8"):
+        read_records(TableSet("a", tmp_path / "a.parquet", "text", "label"))
 
 
 def test_texts_with_two_labels_are_dropped_with_all_copies(tmp_path):

@@ -66,6 +66,7 @@ def test_unknown_key_gets_a_suggestion(refusal):
 
 def test_unknown_section_gets_a_suggestion(refusal):
     assert "did you mean 'training'?" in refusal("name: x\ntrainning:\n  steps: 1\n")
+    assert "did you mean 'window'?" in refusal("name: x\ntraining:\n  watch:\n    windo: 1\n")
 
 
 def test_unknown_key_two_sections_deep_gets_a_suggestion(refusal):

@@ -12,6 +12,7 @@ import pytest
 
 from rlmlib.errors import DataError
 from rlmlib.tasks.sources.documents import Document, FileSource, HubSource
+from rlmlib.tasks.sources.left_out import LeftOut
 
 DATA = os.environ.get("RLM_DATA")
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -100,6 +101,40 @@ def test_paragraphs_of_hotpotqa(context, tmp_path):
     (tmp_path / "rows.json").write_bytes(lines_of([{"id": "5a", "question": "?", "context": context}]))
     found = [(document.title, document.text) for document in FileSource(tmp_path / "rows.json").documents()]
     assert found == [("Kite", "It flies. High."), ("Rope", "It ties.")]
+
+
+def test_names_and_links_that_are_no_text_are_replaced(tmp_path):
+    (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("one")
+    [document] = FileSource(tmp_path).documents()
+    assert document.title == "caf\ufffd" and document.id == "caf\ufffd.txt" and FileSource(tmp_path).fingerprint()
+    (tmp_path / "a.jsonl").write_text('{"text": "x", "id": "\\ud83d", "url": "https://en.wikipedia.org/wiki/\\ud83d"}\n')
+    [document] = FileSource(tmp_path / "a.jsonl").documents()
+    assert (document.id + document.url).encode()
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pyarrow.array([b"caf\xe9"]).view(pyarrow.string()),
+        pyarrow.array([2**62], pyarrow.timestamp("us")),
+    ],
+)
+def test_cells_that_python_cannot_hold_are_named(tmp_path, column):
+    pyarrow.parquet.write_table(pyarrow.table({"text": column}), tmp_path / "a.parquet")
+    with pytest.raises(DataError, match="a.parquet: is no readable parquet file"):
+        list(FileSource(tmp_path / "a.parquet").documents())
+
+
+def test_rows_without_a_text_are_counted_where_that_is_wanted(tmp_path):
+    path, left_out = tmp_path / "a.jsonl", LeftOut()
+    path.write_bytes(lines_of([{"text": "one"}, {"body": "two"}, {"text": 3}, {"text": "four"}]))
+    assert [document.text for document in FileSource(path).documents(left_out)] == ["one", "four"]
+    assert left_out.count == 2 and "line 2: has no field 'text'" in left_out.note()
+    with pytest.raises(DataError, match="line 2: has no field"):
+        list(FileSource(path).documents())
+    path.write_bytes(lines_of([{"body": "two"}, {"text": 3}]))
+    with pytest.raises(DataError, match="line 1: has no field"):
+        list(FileSource(path).documents(LeftOut()))
 
 
 def test_half_characters_are_replaced(tmp_path):

@@ -4,11 +4,14 @@ import json
 import os
 from pathlib import Path
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from rlmlib.errors import DataError
 from rlmlib.tasks.sources import frames
 from rlmlib.tasks.sources.frames import FramesRow, hub_frames, read_frames, title_of, titles, unresolved, urls_in
+from rlmlib.tasks.sources.left_out import LeftOut
 from rlmlib.tasks.study.research.frames_questions import answer_type, splits
 
 DATA = os.environ.get("RLM_DATA")
@@ -49,6 +52,25 @@ def test_rows(index, name, delimiter, tmp_path):
 
 def test_links_come_from_the_cells_where_the_list_is_missing(tmp_path):
     assert read_frames(written(tmp_path, table(*without("wiki_links")))) == [ROW]
+
+
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.jsonl"])
+def test_rows_from_files_with_numbers_lists_and_gaps(tmp_path, name):
+    cells = dict(zip(COLUMNS, CELLS, strict=True)) | {"": 7, "wikipedia_link_11+": None, "wiki_links": LINKS}
+    if name == "rows.jsonl":
+        (tmp_path / name).write_text(json.dumps(cells) + "\n")
+    else:
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist([cells]), tmp_path / name)
+    assert read_frames(tmp_path / name) == [ROW]
+
+
+def test_rows_that_cannot_be_used_are_counted_where_that_is_wanted(tmp_path):
+    empty = ["8", *CELLS[1:2], "", *CELLS[3:]]
+    left_out = LeftOut()
+    assert read_frames(written(tmp_path, table(COLUMNS, empty, CELLS)), left_out) == [ROW]
+    assert left_out.count == 1 and "field 'Answer' is empty" in left_out.note()
+    with pytest.raises(DataError, match="field 'Answer' is empty"):
+        read_frames(written(tmp_path, table(COLUMNS, empty)), LeftOut())
 
 
 def test_rows_without_an_index_are_numbered(tmp_path):

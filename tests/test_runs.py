@@ -120,6 +120,19 @@ def test_half_written_last_line_is_ignored(tmp_path, cut):
     assert runs.read_jsonl(tmp_path / "f") == [{"a": 1}]
 
 
+@pytest.mark.parametrize("damage", [b'{"a"', b"\xff", b"\0\0", b"[" * 100_000])
+def test_damage_inside_is_named_and_no_end_of_the_file(tmp_path, damage):
+    (tmp_path / "f").write_bytes(b'{"a": 1}\n' + damage + b'\n{"a": 3}\n')
+    with pytest.raises(RunError, match="f, line 2: is damaged; restore the file, or cut it off before that line"):
+        runs.read_jsonl(tmp_path / "f")
+
+
+def test_a_file_written_as_a_whole_has_no_half_line(tmp_path):
+    (tmp_path / "f").write_text('{"a": 1}\n{"a"')
+    with pytest.raises(RunError, match="line 2"):
+        runs.read_jsonl(tmp_path / "f", whole=True)
+
+
 def test_rows_appended_after_a_half_written_line_are_not_lost(tmp_path):
     (tmp_path / "f").write_text('{"a": 1}\n{"a"')
     runs.append_jsonl(tmp_path / "f", [{"a": 2}])

@@ -186,7 +186,11 @@ def test_phrasings(task):
     arguments = {"label": "ham", "other": "jam", "user": 12_345, "users": [11_111, 22_222, 33_333], "labels": ["jam", "ham"]}
     arguments |= {"date": "Jan 31, 2020", "until": "Feb 02, 2020", "month": "Feb 2020", "number": 77}
     rng = random.Random(0)
-    asked = {wording.ask(task.name, task.answer, arguments, "own", "shown", rng) for _ in range(200)}
+    sides = [
+        {wording.ask(task.name, task.answer, arguments, "own", "shown", split, rng) for _ in range(200)} for split in ("train", "eval")
+    ]
+    assert [len(side) for side in sides] == [6, 3] and not sides[0] & sides[1]
+    asked = sides[0] | sides[1]
     assert len(asked) >= 9
     assert len({question.replace("ham", "").replace("jam", "") for question in asked}) == len(asked)
     assert not any("{" in question or "  " in question for question in asked)
@@ -194,9 +198,11 @@ def test_phrasings(task):
 
 def test_users_and_choices_are_written_out():
     rng = random.Random(0)
-    question = wording.ask("count_of_label_of_users", "number", {"label": "ham", "users": [11_111, 22_222, 33_333]}, "own", "shown", rng)
+    question = wording.ask(
+        "count_of_label_of_users", "number", {"label": "ham", "users": [11_111, 22_222, 33_333]}, "own", "shown", "train", rng
+    )
     assert "11111, 22222 and 33333" in question and "records with the label 'ham'" in question
-    question = wording.ask("most_frequent_among", "choice", {"labels": ["jam", "ham"]}, "sms_spam", "semantic", rng)
+    question = wording.ask("most_frequent_among", "choice", {"labels": ["jam", "ham"]}, "sms_spam", "semantic", "eval", rng)
     assert question.endswith('\n(A) text messages about "jam"\n(B) messages that people write to those they know')
 
 

@@ -1,6 +1,7 @@
 """A whole small data set from files in their real formats: build, resume, hashes, errors, and the parameters."""
 
 import csv
+import functools
 import json
 import random
 
@@ -18,10 +19,16 @@ from rlmlib.tasks.study.recipe import sha256
 WORDS = "river stone lamp cloud bread horse silver garden window paper winter music bridge letter market".split()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def data(tmp_path_factory):
+    return _data(tmp_path_factory.getbasetemp())
+
+
+@functools.cache  # other files import the fixtures, which would be made again for each of them
+def _data(base):
     """A folder of sources: 900 labelled sentences and 400 pages."""
-    folder, rng = tmp_path_factory.mktemp("data"), random.Random(0)
+    folder, rng = base / "small-sources", random.Random(0)
+    folder.mkdir()
     sentence = lambda: " ".join(rng.choices(WORDS, k=rng.randint(6, 14)))  # noqa: E731
     with open(folder / "news.csv", "w", newline="") as file:
         writer = csv.writer(file)
@@ -50,10 +57,15 @@ def dataset(folder, **changes):
     return params.DatasetParams.model_validate(values | changes)
 
 
-@pytest.fixture(scope="module")
-def built(data, tmp_path_factory):
-    out = tmp_path_factory.mktemp("built")
-    return build.build(dataset(data), out, show=lambda line: None), out
+@pytest.fixture(scope="session")
+def built(tmp_path_factory):
+    return _built(tmp_path_factory.getbasetemp())
+
+
+@functools.cache
+def _built(base):
+    out = base / "small-dataset"
+    return build.build(dataset(_data(base)), out, show=lambda line: None), out
 
 
 def test_the_shares_and_splits_are_as_asked(built):
@@ -88,6 +100,11 @@ def test_built_twice_it_is_the_same(built, data, tmp_path):
     assert (tmp_path / store.RECIPES).read_text() == (built[1] / store.RECIPES).read_text()
 
 
+def test_no_question_and_no_wording_is_in_both_splits(built):
+    asked = {split: {r.question for r in store.read_recipes(built[1]) if r.split == split} for split in ("train", "eval")}
+    assert asked["train"] and not asked["train"] & asked["eval"]
+
+
 def test_another_seed_gives_another_data_set(built, data, tmp_path):
     assert build.build(dataset(data, seed=7), tmp_path, show=lambda line: None)["sha256"] != built[0]["sha256"]
 
@@ -103,14 +120,16 @@ def test_what_is_there_is_not_built_again(built, data, monkeypatch):
 
 
 def test_a_folder_of_other_parameters_is_refused(built, data):
-    with pytest.raises(RunError, match="holds a dataset of other parameters"):
+    with pytest.raises(RunError, match=r"holds a dataset of other parameters \(seed\); name another OUT"):
         build.build(dataset(data, seed=7), built[1])
 
 
 def test_summary_tells_lengths_by_family_and_what_was_left_out(built):
     summary = json.loads((built[1] / "summary.json").read_text())
     assert summary["lengths"]["train/coding"]["examples"] == 5
-    assert set(summary["left_out"]) == set(NAMES)
+    assert set(summary["warnings"]) == set(summary["notes"]) == set(NAMES)
+    warned = summary | {"warnings": {"research": ["frames: 824 of 824 questions left out"]}, "notes": {"coding": ["one"]}}
+    assert "\nresearch: frames: 824 of 824" in build.told(warned) and "left out: 1, in summary.json" in build.told(warned)
     assert "median" in build.told(summary) and summary["sha256"] in build.told(summary)
 
 
@@ -127,6 +146,7 @@ def test_a_missing_column_names_file_and_column(data, tmp_path):
     sources = dataset(data).sources.model_dump() | {"records": [{"name": "news", "path": "news.csv", "label": "topic"}]}
     with pytest.raises(DataError, match="news.csv.*topic"):
         build.build(dataset(data, sources=sources), tmp_path, show=lambda line: None)
+    build._claim(tmp_path, dataset(data), fresh=False)  # corrected, the same folder does
 
 
 def test_no_family_part_is_left_half_written(built):
@@ -143,6 +163,8 @@ def test_the_study_s_file_loads_and_has_its_sizes():
     "text, named",
     [
         ("train: 0", "train"),
+        ("sources: {records: [{format: trec, path: x, lable: y}], distractors: [{path: y}], codebases: [a, b]}", "did you mean 'label'"),
+        ("sources: {records: [{format: trec, path: x}], distractors: [{paht: y}], codebases: [a, b]}", "did you mean 'path'"),
         ("lengths: {low: 9, median: 5}", "must rise"),
         ("aggregation: 0.9", "must be 1"),
         ("sources: {records: [{path: x}], distractors: [{path: y}], codebases: [a, b]}", "name is required"),

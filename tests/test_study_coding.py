@@ -15,7 +15,7 @@ import pytest
 from rlmlib.errors import DataError
 from rlmlib.tasks.study import tokens
 from rlmlib.tasks.study.coding.compose import split_packages
-from rlmlib.tasks.study.coding.family import HELD_OUT, TEMPLATES, CodingFamily
+from rlmlib.tasks.study.coding.family import HELD_OUT, TEMPLATES, CodingFamily, phrasings_of
 from rlmlib.tasks.study.recipe import sha256
 
 TRAIN, EVAL = ["jinja2", "tqdm", "nbformat"], ["requests", "traitlets"]  # all of them needed by the notebooks
@@ -201,9 +201,42 @@ def test_notes_say_what_was_left_out(tmp_path):
     ]
 
 
-def test_packages_are_split_by_hash_and_size():
-    sizes = {f"p{n}": 10_000 + 7_919 * n % 90_000 for n in range(60)}
-    train, evaluation = split_packages(sizes, 0)
-    assert sorted(train + evaluation) == sorted(sizes)
-    assert 0.17 < sum(sizes[name] for name in evaluation) / sum(sizes.values()) <= 0.22
-    assert split_packages(dict(reversed(sizes.items())), 0) == (train, evaluation) != split_packages(sizes, 1)
+def test_packages_are_split_by_their_names_alone(tmp_path):
+    names = [f"p{n}" for n in range(200)]
+    train, evaluation = split_packages(names, 0)
+    assert sorted(train + evaluation) == sorted(names) and 0.15 < len(evaluation) / 200 < 0.3
+    assert split_packages(names[::-1], 0) == (train, evaluation) != split_packages(names, 1)
+    for left_out in range(0, 200, 13):
+        rest = names[:left_out] + names[left_out + 1 :]
+        assert split_packages(rest, 0) == tuple([name for name in side if name in rest] for side in (train, evaluation))
+    here, there = (split_packages([str(folder / name) for name in names], 0)[1] for folder in (tmp_path, Path("/elsewhere")))
+    assert [Path(spec).name for spec in here] == [Path(spec).name for spec in there] == evaluation
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_neither_split_is_empty(seed):
+    assert all(split_packages(["json", "email"], seed)) and all(split_packages(["json", "email", "xml"], seed, eval_share=0.0))
+
+
+def test_functions_that_both_splits_hold_are_noted(tmp_path):
+    body = "".join(f"    x = {n}\n" for n in range(12))
+    one = write(tmp_path / "one", {"a.py": f"def first():\n{body}"})
+    other = write(tmp_path / "other", {"b.py": "class C:\n    def first():\n" + "".join(f"    {line}\n" for line in body.splitlines())})
+    family = CodingFamily([one], [other])
+    assert family.available("train") and family.available("eval")
+    assert family.notes == ["functions of 10 lines or more in both splits: 1 (one/a.py:1 and other/b.py:2)"]
+
+
+def test_no_wording_is_of_both_splits():
+    for template in TEMPLATES:
+        sides = [
+            set() if split == "train" and template.id in HELD_OUT else set(phrasings_of(template, split)) for split in ("train", "eval")
+        ]
+        assert sides[1] and not sides[0] & sides[1]
+
+
+def test_a_codebase_without_python_is_left_out_with_a_warning(tmp_path):
+    family = CodingFamily([write(tmp_path / "shop"), write(tmp_path / "bare", {"notes.txt": "none"})], [])
+    assert list(family.recipes("train", [400], 0))
+    (warning,) = family.warnings
+    assert warning.startswith("left out: codebase") and "bare" in warning and "no Python file" in warning

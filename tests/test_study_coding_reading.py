@@ -7,7 +7,7 @@ import zipfile
 import pytest
 
 from rlmlib.errors import DataError
-from rlmlib.tasks.sources.codebases import choose_part, listed_bytes, read_codebase
+from rlmlib.tasks.sources.codebases import choose_part, fingerprint, read_codebase
 from rlmlib.tasks.sources.places import codebase_name
 from rlmlib.tasks.study import tokens
 
@@ -130,7 +130,6 @@ def test_a_large_codebase_is_cut_to_whole_folders_the_same_way_each_time(folder)
     first, second = read_codebase(spec, max_bytes=limit), read_codebase(spec, max_bytes=limit)
     assert first == second and len(first.files) == 10
     assert "10 files beyond max_bytes=240" in first.left_out[0]
-    assert listed_bytes(spec, max_bytes=limit) == limit and listed_bytes(spec) == 2 * limit
 
 
 def test_tokens_of_pieces_add_up(folder):
@@ -187,7 +186,17 @@ def test_installed_packages_are_found_and_not_imported():
 
 def test_import_hooks_do_not_give_another_package():
     folder = os.path.dirname(os.__file__)
-    assert listed_bytes("distutils", tests=True) == listed_bytes(f"{folder}/distutils", tests=True)
+    hooked, plain = read_codebase("distutils", tests=True), read_codebase(f"{folder}/distutils", tests=True)
+    assert [file.text for file in hooked.files] == [file.text for file in plain.files]
+
+
+def test_the_fingerprint_follows_the_files_that_are_read(folder):
+    spec = folder({"a.py": GOOD, "notes.txt": b"x", "tests/a.py": GOOD})
+    before = fingerprint(spec)
+    folder({"notes.txt": b"y", "tests/a.py": b"other = 1\n"})
+    assert fingerprint(spec) == before != fingerprint(spec, tests=True)
+    folder({"a.py": GOOD.replace(b"1", b"2")})
+    assert fingerprint(spec) != before
 
 
 def test_the_version_of_a_package_is_that_of_its_distribution():

@@ -160,7 +160,7 @@ def test_generated_recipes_say_what_they_are(generated, made):
         assert told["generated"] is True and told["judge"] is False and told["held_out_template"] is (recipe.task in HELD_OUT)
         assert told["gold_pages"] == recipe.parts["gold"] and told["n_pages"] == len(told["gold_pages"]) >= 2
         assert told["shared_distractors"] is True and recipe.parts["side"] == "shared"
-    assert any("train and eval share them" in note for note in generated.notes)
+    assert any("train and eval share them" in note for note in generated.warnings)
 
 
 def test_held_out_kinds_are_asked_in_eval_only(generated):
@@ -206,7 +206,7 @@ def test_pages_of_a_split_are_in_no_context_of_the_other(framed, made_of_frames)
 def test_questions_without_all_pages_are_left_out_and_counted(framed, made_of_frames):
     missing = [f"Question {i}?" for i in (16, 17)]
     assert not any(recipe.question in missing for recipe in everything(made_of_frames))
-    assert any(re.match(r"frames: 2 of 60 questions left out, as their pages are not all there", note) for note in framed.notes)
+    assert any(re.match(r"frames: 2 of 60 questions left out, as their pages are not all there", note) for note in framed.warnings)
     assert any("2 pages left out, as FRAMES questions are about them" in note for note in framed.notes)
 
 
@@ -233,7 +233,7 @@ def test_large_pools_are_split(folder):
     assert not texts["train"] & texts["eval"]
     [recipe] = family.recipes("eval", [20_000], 1)
     assert recipe.metadata["shared_distractors"] is False and recipe.parts["side"] == "eval"
-    assert not any("share" in note for note in family.notes)
+    assert not any("share" in note for note in family.warnings)
 
 
 def test_a_changed_source_is_named(tmp_path):
@@ -295,8 +295,8 @@ def test_real_distractors_and_real_frames_pages(tmp_path):
     wiki = FileSource(data / "wiki_enwiki_shortened/articles.jsonl")
     store = PageStore([wiki], [title for row in rows for title in titles(row)], tmp_path)
     family = ResearchFamily(rows, store, [FileSource(data / "c4_sample/c4_sample.jsonl"), wiki], cache=tmp_path)
-    assert family.notes[1] == "frames: 824 of 824 questions left out, as their pages are not all there"
-    assert family.notes[2] == "distractors: 8 pages left out, as FRAMES questions are about them"
+    assert family.warnings[1] == "frames: 824 of 824 questions left out, as their pages are not all there"
+    assert family.notes[0] == "distractors: 8 pages left out, as FRAMES questions are about them"
     [recipe] = family.recipes("eval", [437_000], 1)
     context = family.context(recipe)
     assert recipe.tokens == tokens.count(context) and abs(recipe.tokens - 437_000) < 50

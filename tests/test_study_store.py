@@ -4,11 +4,14 @@ import dataclasses
 import gzip
 import json
 import statistics
+import tracemalloc
 import unicodedata
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from rlmlib.errors import DataError
+from rlmlib.tasks.base import Example
 from rlmlib.tasks.study import export, lengths, store, tokens
 from rlmlib.tasks.study.recipe import Recipe, sha256
 
@@ -73,6 +76,51 @@ def test_a_context_is_built_once_and_then_read(tmp_path, family):
     assert family.built == 1
 
 
+def test_many_may_use_a_folder_at_once(tmp_path, family):
+    recipes = [family.recipe(number, number + 1) for number in range(60)]
+    stores = [store.ContextStore(tmp_path, {"coding": family}) for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        found = pool.map(lambda contexts: [contexts.text(recipe) for recipe in recipes], stores)
+        assert all(texts == [family.line * (number + 1) for number in range(60)] for texts in found)
+    assert sorted(path.name for path in (tmp_path / "contexts").iterdir()) == sorted(f"{recipe.sha256}.txt.gz" for recipe in recipes)
+
+
+def test_examples_do_not_hold_their_contexts(tmp_path, family):
+    """What training does: it draws an example, reads its context, and keeps the example with the rollouts that it dropped."""
+    recipes = [family.recipe(number, 2_000 + number) for number in range(60)]
+    contexts, held, size = store.ContextStore(tmp_path, {"coding": family}), [], 4 * len(family.line) * 2_000  # four bytes a character
+    tracemalloc.start()
+    try:
+        for recipe in recipes:
+            made = Example(recipe.id, "coding", "count", "train", "?", store.Context(contexts, recipe), recipe.answer)
+            assert len(made.context) == len(family.line) * recipe.parts["times"]
+            assert made.context is made.context
+            held.append(made)
+        kept = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert kept < (store.RECENT + 1) * size * 1.1 < 0.2 * len(recipes) * size
+
+
+def test_examples_of_a_recipe_are_equal(tmp_path, family):
+    contexts = store.ContextStore(tmp_path, {"coding": family})
+    one, same, other = (Example("a", "coding", "count", "train", "?", store.Context(contexts, family.recipe(0, n)), "1") for n in (1, 1, 2))
+    assert one == same != other and len({one, same}) == 1
+
+
+@pytest.mark.parametrize("damage", [b'{"id": "x"', b"\xff\xfe", b""])
+def test_a_damaged_recipe_is_no_end_of_the_file(tmp_path, family, damage):
+    store.write_recipes(tmp_path, [family.recipe(n, n + 1) for n in range(5)])
+    path = tmp_path / store.RECIPES
+    lines = path.read_bytes().split(b"\n")
+    path.write_bytes(b"\n".join([*lines[:2], damage or lines[2][:9], *lines[3:]]))
+    with pytest.raises(DataError, match="recipes.jsonl, line 3: is damaged"):
+        store.read_recipes(tmp_path)
+    path.write_bytes(b"\n".join(lines[:-1])[:-9])
+    with pytest.raises(DataError, match="recipes.jsonl, line 5: is damaged"):
+        store.read_recipes(tmp_path)
+
+
 def test_contexts_that_are_not_kept_leave_no_file(tmp_path, family):
     store.ContextStore(tmp_path, {"coding": family}, keep=False).text(family.recipe(0, 3))
     assert list(tmp_path.iterdir()) == []
@@ -84,7 +132,7 @@ def test_a_damaged_file_is_built_again(tmp_path, family, damage):
     contexts = store.ContextStore(tmp_path, {"coding": family})
     contexts.text(recipe)
     (tmp_path / f"contexts/{recipe.sha256}.txt.gz").write_bytes(damage)
-    assert contexts.text(recipe) == family.line * 40
+    assert store.ContextStore(tmp_path, {"coding": family}).text(recipe) == family.line * 40
     assert family.built == 2
 
 

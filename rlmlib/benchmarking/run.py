@@ -14,12 +14,15 @@ from ..runs import append_jsonl, read_jsonl
 from ..scoring.judge import Judge
 from ..scoring.passk import bootstrap_weights, mean_interval
 from ..scoring.verdict import Verdict
+from ..tables import brief
 from ..tasks.benchmarks.base import BenchmarkItem, needs_judge, score
 from ..tasks.benchmarks.load import load
 
 RESAMPLES = 10_000
 JUDGE_WAIT_S = 1800.0
-
+GOLD_CHARS = 200  # of a gold answer kept: pairs can be thousands
+SHOWN = ("id", "score", "answer", "gold", "stop", "leaf_calls", "leaf_tokens", "error")  # of an item with a low score
+SHOWN_CHARS = 60
 
 WITH_LENGTHS = ("s_niah", "oolong", "oolong_pairs")
 
@@ -52,11 +55,11 @@ JudgeCall = Callable[[BenchmarkItem, str], Verdict]
 
 @dataclass(frozen=True)
 class Result:
-    """One item answered. Texts of the item are not kept, nor an answer that a judge reads: they may be secret.
+    """One item answered. Its question and context are not kept, nor, where a judge decides, its answer and gold: they may be secret.
 
     score is None where there is none to be had: the machinery failed, or the judge. by: rule, judge, or "exact match", a lower
     bound where a judge was needed and there is none. length: nominal tokens, None where a benchmark has no lengths.
-    asked: of the question and context, so that another item of the same id is known to be another.
+    asked: of the question and context, so that another item of the same id is known to be another. gold: its first GOLD_CHARS.
     """
 
     who: str
@@ -74,6 +77,7 @@ class Result:
     dollars: float | None
     seconds: float
     error: str | None
+    gold: str | None = None
 
 
 def measure(item: BenchmarkItem, asker: Asker, who: str, judge: JudgeCall | None = None) -> Result:
@@ -103,6 +107,7 @@ def measure(item: BenchmarkItem, asker: Asker, who: str, judge: JudgeCall | None
         dollars=usage.dollars,
         seconds=round(rollout.seconds, 3),
         error=error,
+        gold=None if item.score == "judge" else " | ".join(item.golds)[:GOLD_CHARS],
     )
 
 
@@ -154,7 +159,10 @@ def run(
 
 
 def read_results(path: Path) -> list[Result]:
-    """The results in a file, none where there is no file. Raises RunError."""
+    """The results in a file, none where there is no file. A last line that a crash cut is left out: that item is asked again.
+
+    Raises RunError for any other damage, and for a file of something else.
+    """
     try:
         return [Result(**row) for row in read_jsonl(path)]
     except (OSError, ValueError, TypeError) as error:
@@ -182,6 +190,20 @@ def _summary(benchmark: str, length: int | None, group: list[Result], resamples:
     counts = bootstrap_weights([benchmark] * len(scored), resamples, seed)
     row["score"], row["low"], row["high"] = mean_interval(measures.pop("score"), counts)
     return row | {name: sum(values) / len(values) for name, values in measures.items()}
+
+
+def lowest(results: Iterable[Result], each: int) -> list[dict]:
+    """A row for each of the `each` items of a benchmark with the lowest scores, failed ones first; none with a full score.
+
+    Answer and gold are cut to SHOWN_CHARS.
+    """
+    groups: dict[str, list[Result]] = {}
+    for result in results:
+        if result.score != 1:
+            groups.setdefault(result.benchmark, []).append(result)
+    found = [r for group in groups.values() for r in sorted(group, key=lambda r: -1 if r.score is None else r.score)[:each]]
+    cut = [{"answer": brief(r.answer, SHOWN_CHARS), "gold": brief(r.gold, SHOWN_CHARS)} for r in found]
+    return [{column: getattr(result, column) for column in SHOWN} | texts for result, texts in zip(found, cut, strict=True)]
 
 
 class SyncJudge:

@@ -2,7 +2,8 @@
 
 import math
 import random
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Literal
 
 from ..answer_types import AnswerType
@@ -12,17 +13,25 @@ Split = Literal["train", "seen", "heldout"]
 
 @dataclass(frozen=True)
 class Example:
-    """One question. split: train; seen (new, from training names and phrasings); heldout (neither seen)."""
+    """One question. split: train; seen (new, from training names and phrasings); heldout (neither seen).
+
+    source: the context, or what gives it. Many examples are held at once, so one of a data set does not hold its megabytes.
+    """
 
     id: str
     family: str
     task: str
     split: Split
     question: str
-    context: str
+    source: str | Callable[[], str] = field(repr=False)
     answer: str
     acceptable: tuple[str, ...] = ()
     answer_type: AnswerType | None = None  # None: an exact match in an equivalent form
+
+    @property
+    def context(self) -> str:
+        """The text. Of a data set it is read or built now, and kept only as long as it is among the last ones asked for."""
+        return self.source if isinstance(self.source, str) else self.source()
 
     @property
     def golds(self) -> tuple[str, ...]:

@@ -17,8 +17,8 @@ from tokenizers.models import WordLevel  # noqa: E402
 
 from rlmlib import config  # noqa: E402
 from rlmlib.training import base_model  # noqa: E402
-from rlmlib.training.trainers import load_policy  # noqa: E402
 from rlmlib.training.step import make_optimizer, token_logprobs, update  # noqa: E402
+from rlmlib.training.trainers import load_policy  # noqa: E402
 
 TRAINERS = ("peft", "unsloth")
 NEVER_DROPPED = {"drop_threshold": 2.0}

@@ -5,7 +5,6 @@ sentence a line, so that its tokens can be counted exactly while it grows, and b
 """
 
 import itertools
-import json
 import random
 import re
 import uuid
@@ -15,6 +14,7 @@ from importlib import resources
 from pathlib import Path
 
 from ...errors import ConfigError, DataError
+from ..sources.rows import file_rows, lines
 from ..study import tokens
 from .base import BenchmarkItem
 
@@ -58,29 +58,18 @@ def load(
 
 def read_sentences(path: Path) -> list[str]:
     """The sentences of a text file, or of the field `text` of a .jsonl file, in one line each. Raises DataError."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot be read as UTF-8 text ({error}); name another file") from None
-    if path.suffix == ".jsonl":
-        text = "\n".join(_texts(path, text))
+    text = "\n".join(_texts(path)) if path.suffix == ".jsonl" else "".join(lines(path))
     sentences = [line.split() for line in re.split(r"(?<=[.!?])\s+|\n", text)]
-    lines = [" ".join(words[start : start + LONGEST_LINE]) for words in sentences for start in range(0, len(words), LONGEST_LINE)]
-    if not lines:
+    found = [" ".join(words[start : start + LONGEST_LINE]) for words in sentences for start in range(0, len(words), LONGEST_LINE)]
+    if not found:
         raise DataError(f"{path}: holds no text; name another file")
-    return lines
+    return found
 
 
-def _texts(path: Path, text: str) -> Iterator[str]:
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except ValueError:
-            raise DataError(f"{path}: line {number} is no JSON; fetch the file again") from None
-        if not isinstance(row, dict) or not isinstance(row.get("text"), str):
-            raise DataError(f"{path}: line {number} has no text in the field 'text'")
+def _texts(path: Path) -> Iterator[str]:
+    for place, row in file_rows(path):
+        if not isinstance(row.get("text"), str):
+            raise DataError(f"{place} has no text in the field 'text'")
         yield row["text"]
 
 

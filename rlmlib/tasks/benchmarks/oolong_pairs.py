@@ -53,6 +53,8 @@ def load(
 
 
 def _generated(records: list[tuple[str, str]], chosen: list[int], seed: int, lengths: Sequence[int]) -> Iterator[BenchmarkItem]:
+    if unknown := sorted({label for _, label in records} - set(pair_tasks.LABELS)):
+        raise DataError(f"records: have the label {unknown[0]!r}; oolong_pairs asks about {', '.join(pair_tasks.LABELS)} alone")
     for length in lengths:
         context, lines = window.make(records, length, random.Random(f"{seed}/oolong_pairs/{length}"))
         yield from _items(_worked_out(lines, chosen), context, length, f"own/{length}/{seed}")

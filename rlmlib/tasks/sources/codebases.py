@@ -1,6 +1,7 @@
 """Python codebases as text: the files of a folder, a wheel or an installed package, and what was left out of them."""
 
 import ast
+import hashlib
 import io
 import random
 import re
@@ -91,10 +92,14 @@ def read_codebase(
     return Codebase(place.name, place.version, tuple(files), lines)
 
 
-def listed_bytes(spec: str, *, tests: bool = False, max_file_bytes: int = MAX_FILE_BYTES, max_bytes: int = MAX_BYTES) -> int:
-    """Size of the files `read_codebase` would open: a quick measure of a codebase, nothing is read."""
+def fingerprint(spec: str, *, tests: bool = False, max_file_bytes: int = MAX_FILE_BYTES, max_bytes: int = MAX_BYTES) -> str:
+    """Hexadecimal digest of the version of a codebase and of the bytes of all files that `read_codebase` would open."""
     with ExitStack() as stack:
-        return sum(_wanted_sizes(locate(spec, stack), tests, max_file_bytes, max_bytes, defaultdict(list)).values())
+        place = locate(spec, stack)
+        digest = hashlib.sha256(place.version.encode())
+        for path in sorted(_wanted_sizes(place, tests, max_file_bytes, max_bytes, defaultdict(list))):
+            digest.update(path.encode() + b"\0" + hashlib.sha256(place.read(path) or b"").digest())
+        return digest.hexdigest()
 
 
 def choose_part(sizes: Mapping[str, int], budget: int, seed: str) -> list[str]:

@@ -5,15 +5,16 @@ documents in the same order every time.
 """
 
 import hashlib
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import unquote
 
 from ...errors import DataError
+from .left_out import LeftOut, good
 from .rows import Placed, check_object, file_rows, hub_rows, lines
 
 TEXT_SUFFIXES = (".txt", ".md")
@@ -39,8 +40,11 @@ class Source(Protocol):
     def fingerprint(self) -> str:
         """Hexadecimal digest of all that decides which documents come, and in which order."""
 
-    def documents(self) -> Iterator[Document]:
-        """The documents, those without text left out. Raises DataError."""
+    def documents(self, left_out: LeftOut | None = None) -> Iterator[Document]:
+        """The documents, those with an empty text left out. Raises DataError.
+
+        left_out: where given, rows without a text are counted in it, and it is an error only if no row has one.
+        """
 
 
 @dataclass(frozen=True)
@@ -72,10 +76,10 @@ class FileSource:
                 raise DataError(f"{file}: cannot be read ({error.strerror}); check the path") from None
         return _digest(*parts)
 
-    def documents(self) -> Iterator[Document]:
+    def documents(self, left_out: LeftOut | None = None) -> Iterator[Document]:
         path = Path(self.path)
-        found = _from_folder(path) if path.is_dir() else _from_rows(file_rows(path), self.text_field, self.title_field)
-        return islice(found, self.limit)
+        found = _from_folder(path) if path.is_dir() else _from_rows(file_rows(path), self.text_field, self.title_field, left_out)
+        return itertools.islice(found, self.limit)
 
 
 @dataclass(frozen=True)
@@ -105,14 +109,17 @@ class HubSource:
     def fingerprint(self) -> str:
         return _digest(repr(self))
 
-    def documents(self) -> Iterator[Document]:
+    def documents(self, left_out: LeftOut | None = None) -> Iterator[Document]:
         which = {"revision": self.revision, "split": self.split, "config": self.config, "data_files": self.data_files}
-        return islice(_from_rows(hub_rows(self.dataset, **which), self.text_field, self.title_field), self.limit)
+        return itertools.islice(_from_rows(hub_rows(self.dataset, **which), self.text_field, self.title_field, left_out), self.limit)
 
 
-def _from_rows(rows: Iterable[Placed], text_field: str, title_field: str) -> Iterator[Document]:
-    for number, (place, row) in enumerate(rows, 1):
-        yield from documents_of(row, place, str(number), text_field, title_field)
+def _from_rows(rows: Iterable[Placed], text_field: str, title_field: str, left_out: LeftOut | None) -> Iterator[Document]:
+    def of_row(numbered: tuple[int, Placed]) -> list[Document]:
+        number, (place, row) = numbered
+        return list(documents_of(row, place, str(number), text_field, title_field))
+
+    return itertools.chain.from_iterable(good(enumerate(rows, 1), of_row, left_out))
 
 
 def _text_files(folder: Path) -> list[Path]:
@@ -124,7 +131,7 @@ def _from_folder(folder: Path) -> Iterator[Document]:
     for path in _text_files(folder):
         text = clean("".join(lines(path)))
         if text:
-            yield Document(path.relative_to(folder).as_posix(), unquote(path.stem).replace("_", " "), text)
+            yield Document(clean(path.relative_to(folder).as_posix()), clean(unquote(path.stem).replace("_", " ")), text)
 
 
 def documents_of(row: dict, where: str, number: str, text_field: str = "text", title_field: str = "title") -> Iterator[Document]:
@@ -145,12 +152,12 @@ def documents_of(row: dict, where: str, number: str, text_field: str = "text", t
         raise DataError(f"{where}: field {text_field!r} is a {type(text).__name__}, not a text; set text_field")
     if text := clean(text or ""):
         url = _first(row, URL_FIELDS)
-        yield Document(_first(row, ID_FIELDS) or url or number, clean(_first(row, (title_field,))), text, url)
+        yield Document(_first(row, ID_FIELDS) or url or number, _first(row, (title_field,)), text, url)
 
 
 def _first(row: dict, fields: tuple[str, ...]) -> str:
-    """The first of these fields that holds a text or a number, as text."""
-    return next((str(row[field]) for field in fields if isinstance(row.get(field), str | int)), "")
+    """The first of these fields that holds a text or a number, as clean text."""
+    return next((clean(str(row[field])) for field in fields if isinstance(row.get(field), str | int)), "")
 
 
 def _paragraphs(context: list | dict, where: str) -> list[tuple[str, list[str]]]:

@@ -9,7 +9,8 @@ from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from ...errors import DataError
-from .rows import file_rows, hub_file
+from .left_out import LeftOut, good
+from .rows import Placed, file_rows, hub_file
 
 DATASET, REVISION, FILE = "google/frames-benchmark", "58d9fb6330f3ab1316d1eca12e5e8ef23dcc22ef", "test.tsv"
 
@@ -25,12 +26,15 @@ class FramesRow:
     reasoning_types: tuple[str, ...]
 
 
-def read_frames(path: str | Path) -> list[FramesRow]:
-    """The rows of test.tsv or of a .csv with the same columns. Raises DataError, naming file and field."""
+def read_frames(path: str | Path, left_out: LeftOut | None = None) -> list[FramesRow]:
+    """The rows of test.tsv, or of another file of rows with the same columns. Raises DataError, naming file and field.
+
+    left_out: where given, rows that cannot be used are counted in it, and it is an error only if none is left.
+    """
     path = Path(path)
     if not path.exists():
         raise DataError(f"{path}: is not there; fetch {FILE} of {DATASET}")
-    found = [_row(row, number, place) for number, (place, row) in enumerate(file_rows(path))]
+    found = list(good(enumerate(file_rows(path)), _row, left_out))
     if not found:
         raise DataError(f"{path}: has no rows; fetch {FILE} of {DATASET} again")
     return found
@@ -41,8 +45,9 @@ def hub_frames(revision: str = REVISION, cache_dir: str | Path | None = None) ->
     return read_frames(hub_file(DATASET, FILE, revision, cache_dir))
 
 
-def _row(row: Mapping[str, str], number: int, where: str) -> FramesRow:
-    fields = {name.strip().lower(): value.strip() for name, value in row.items()}
+def _row(numbered: tuple[int, Placed]) -> FramesRow:
+    number, (where, row) = numbered
+    fields = {name.strip().lower(): _text(value) for name, value in row.items()}
     for name in ("prompt", "answer"):
         if name not in fields:
             raise DataError(f"{where}: has no column {name.title()!r}, only {', '.join(row)}; fetch {FILE} of {DATASET}")
@@ -60,6 +65,11 @@ def _row(row: Mapping[str, str], number: int, where: str) -> FramesRow:
     id = next((fields[name] for name in ("id", "unnamed: 0", "") if fields.get(name)), str(number))
     types = tuple(part.strip() for part in fields.get("reasoning_types", "").split("|") if part.strip())
     return FramesRow(id, fields["prompt"], fields["answer"], links, types)
+
+
+def _text(value) -> str:
+    """A cell as text; JSON and parquet have numbers, lists and nothing at all too."""
+    return "" if value is None else str(value).strip()
 
 
 def _listed(cell: str, where: str) -> list[str]:

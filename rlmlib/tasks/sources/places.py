@@ -42,7 +42,7 @@ class Place:
 def codebase_name(spec: str) -> str:
     """Name of a codebase, from its spec alone."""
     path = Path(spec).expanduser()
-    if not _is_path(spec):
+    if not is_path(spec):
         return spec
     if path.suffix.lower() in _ARCHIVES:
         return path.stem.split("-")[0] if path.suffix.lower() == ".whl" else path.stem
@@ -51,7 +51,7 @@ def codebase_name(spec: str) -> str:
 
 def locate(spec: str, stack: ExitStack) -> Place:
     """List a codebase. An archive stays open until the stack is closed."""
-    if not _is_path(spec):
+    if not is_path(spec):
         return _installed(spec)
     path = Path(spec).expanduser()
     if path.is_dir():
@@ -65,7 +65,8 @@ def locate(spec: str, stack: ExitStack) -> Place:
     return _archive(path, spec, stack)
 
 
-def _is_path(spec: str) -> bool:
+def is_path(spec: str) -> bool:
+    """Whether a spec is a folder, a wheel or a zip file, rather than an import name."""
     return "/" in spec or "\\" in spec or spec in (".", "..", "~") or Path(spec).suffix.lower() in _ARCHIVES
 
 

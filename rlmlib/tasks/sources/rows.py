@@ -17,6 +17,8 @@ from ...errors import DataError, one_line
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 CELL_CHARS = 2**31 - 1  # of delimited text; the csv module refuses more than 128 KiB unless told
 ROWS_AT_ONCE = 16  # of a parquet file: a row may hold megabytes
+DEEPEST = 100  # lists and objects within one another, in a JSON list of objects
+WHOLE_BYTES = 2**26  # a file up to this size is read as one JSON value, to say what is wrong with it
 _UNDECODED = re.compile("[\udc80-\udcff]")  # what bytes of another encoding become
 
 Placed = tuple[str, dict]  # "a.csv, line 3" or "a.parquet, row 2", and the values by column
@@ -105,12 +107,20 @@ def _delimited_rows(path: Path, encoding: str, delimiter: str, header: bool, quo
             if not names:
                 names = cells if header else [str(number) for number in range(1, len(cells) + 1)]
                 if header:
+                    _check_names(place, names)
                     continue
             if len(cells) != len(names):
                 raise DataError(f"{place}: does not have {len(names)} fields, but {len(cells)}; mend its quotes, or set delimiter")
             yield place, dict(zip(names, cells, strict=True))
     except csv.Error as error:
         raise DataError(f"{path}, line {reader.line_num}: is no row of a table ({error}); mend it, or set delimiter or quotes") from None
+
+
+def _check_names(place: str, names: Sequence[str]):
+    """Raises DataError where a column has the name of another; those without a name are nobody's."""
+    twice = sorted({name for name in names if name and names.count(name) > 1})
+    if twice:
+        raise DataError(f"{place}: has the column {twice[0]!r} twice; rename one of them")
 
 
 def _json_rows(path: Path, encoding: str) -> Iterator[Placed]:
@@ -127,9 +137,19 @@ def _json_items(path: Path, start: int) -> Iterator[tuple[str, object]]:
 
     with _opened(path) as stream:
         stream.seek(start)
+        builder, depth, number = ijson.ObjectBuilder(), 0, 0
         try:
-            for number, value in enumerate(ijson.items(stream, "item", use_float=True), 1):
-                yield f"{path}, row {number}", value
+            for event, value in ijson.basic_parse(stream, use_float=True):
+                depth -= event in ("end_map", "end_array")
+                if depth > 0:
+                    builder.event(event, value)
+                depth += event in ("start_map", "start_array")
+                if depth > DEEPEST:  # the builder's memory grows with depth
+                    raise DataError(f"{path}, row {number + 1}: is nested more than {DEEPEST} deep; give rows of texts and numbers")
+                if depth == 1 and event != "start_array":
+                    number += 1
+                    yield f"{path}, row {number}", builder.value
+                    builder = ijson.ObjectBuilder()
         except (ijson.JSONError, UnicodeError) as error:
             raise DataError(f"{path}: is no JSON list of objects ({one_line(error, 200)}); fetch it again") from None
 
@@ -140,8 +160,20 @@ def _json_lines(path: Path, encoding: str) -> Iterator[tuple[str, object]]:
         if line.strip():
             try:
                 yield place, json.loads(line)
-            except ValueError as error:
-                raise DataError(f"{place}: is not JSON ({error}); give one object a line, or a list of objects") from None
+            except (ValueError, RecursionError) as error:
+                if number == 1 and _is_one_value(path):
+                    raise DataError(f"{path}: is one JSON value over many lines; give one object a line, or a list of objects") from None
+                raise DataError(f"{place}: is not JSON ({one_line(error)}); give one object a line, or a list of objects") from None
+
+
+def _is_one_value(path: Path) -> bool:
+    with _opened(path) as stream:
+        text = stream.read(WHOLE_BYTES)
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _parquet_rows(path: Path, columns: Collection[str] | None, where: Where | None) -> Iterator[Placed]:
@@ -157,7 +189,7 @@ def _parquet_rows(path: Path, columns: Collection[str] | None, where: Where | No
             batches = table.to_batches(columns=columns and list(columns), filter=chosen, batch_size=ROWS_AT_ONCE)
             for number, row in enumerate((row for batch in batches for row in batch.to_pylist()), 1):
                 yield f"{path}, row {number}", row
-        except pa.ArrowException as error:
+        except (pa.ArrowException, ValueError, OverflowError) as error:  # the latter: texts that are no UTF-8, dates beyond Python's
             raise DataError(f"{path}: is no readable parquet file ({one_line(error, 200)}); fetch it again") from None
 
 

@@ -44,4 +44,9 @@ def _cells(source: str | Path, columns: Sequence[str], rows: Iterable[Placed]) -
 def _text(place: str, column: str, value) -> str:
     if isinstance(value, list | dict):
         raise DataError(f"{place}: column {column!r} holds a {type(value).__name__}; name a column of texts or numbers")
+    if isinstance(value, bytes):
+        try:
+            return value.decode("utf-8")
+        except UnicodeDecodeError:
+            raise DataError(f"{place}: column {column!r} holds bytes that are no UTF-8 text; convert them") from None
     return "" if value is None else str(value)

@@ -2,7 +2,7 @@
 
     python -m rlmlib.tasks.study.build [--params params/dataset.yaml] [--data FOLDER] [--out outputs/dataset] [--fresh]
 
-A family that was built from the same parameters is not built again, so the command can be killed and given again.
+A family that was built from the same parameters and sources is not built again, so the command can be killed and given again.
 """
 
 import argparse
@@ -10,61 +10,118 @@ import dataclasses
 import hashlib
 import json
 import multiprocessing
+import os
 import platform
 import shutil
 import sys
+import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 from ...errors import RlmError, RunError
 from ...notebook import ROOT, shown
-from ...runs import read_jsonl, rewrite_jsonl, write_json
+from ...runs import RunDir, _changed, read_jsonl, rewrite_jsonl, write_json
 from . import lengths, params, store, tokens
 from .families import NAMES, family
+from .fingerprints import made_of
 from .params import DatasetParams
-from .recipe import Recipe
+from .recipe import Family, Recipe
 
 SPLITS = ("train", "eval")
-LIMIT_S = 4 * 3600
+WRITTEN = ("parts", store.RECIPES, "summary.json", "params.json")  # params.json, which shows what the folder is, goes last
+TELL_EVERY_S = 20.0
 
 
-def build(dataset: DatasetParams, out: Path, processes: int = 2, show: Callable[[str], None] = print) -> dict:
-    """Write OUT/recipes.jsonl and OUT/summary.json; returns the summary. Raises DataError where a source is not as it should be."""
+def build(dataset: DatasetParams, out: Path, processes: int = 2, show: Callable[[str], None] = print, fresh: bool = False) -> dict:
+    """Write OUT/recipes.jsonl and OUT/summary.json; returns the summary. fresh: whatever is there is built again.
+
+    Raises DataError where a source is not as it should be, RunError where the folder is in use or holds something else.
+    """
     began = time.monotonic()
     dataset.sources.check()
-    _claim(out, dataset)
-    waiting = [name for name in NAMES if not _part(out, name).exists()]
-    with ProcessPoolExecutor(min(processes, len(waiting) or 1), mp_context=multiprocessing.get_context("spawn")) as pool:
-        jobs = {pool.submit(build_family, name, dataset, out): name for name in waiting}
-        try:
-            for done in as_completed(jobs, timeout=LIMIT_S):
-                show(f"[{time.monotonic() - began:4.0f} s] {jobs[done]}: {done.result()} recipes")
-        except BaseException:  # the others would go on for minutes before the error is seen
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in multiprocessing.active_children():
-                process.terminate()
-            raise
-    recipes = [recipe for name in NAMES for recipe in _read_part(out, name)]
-    store.write_recipes(out, recipes)
-    notes = {name: _notes(out, name) for name in NAMES}
-    summary = {**summarise(recipes, dataset), "left_out": notes, "seconds": round(time.monotonic() - began, 1)}
-    write_json(out / "summary.json", summary)
+    with RunDir(out).lock(wait_s=0):
+        _claim(out, dataset, fresh)
+        digests = {name: made_of(name, dataset) for name in NAMES}
+        waiting = []
+        for name in NAMES:
+            if why := _unbuilt(out, name, dataset, digests[name]):
+                waiting.append(name)
+                show(f"{name}: {why}")
+        if waiting:
+            _build_families(waiting, dataset, out, digests, processes, lambda line: show(f"[{time.monotonic() - began:4.0f} s] {line}"))
+        parts = {name: _read_part(out, name) for name in NAMES}
+        recipes = [recipe for name in NAMES for recipe in parts[name][1]]
+        store.write_recipes(out, recipes)
+        told = {key: {name: parts[name][0][key] for name in NAMES} for key in ("warnings", "notes")}
+        summary = {**summarise(recipes, dataset), **told, "seconds": round(time.monotonic() - began, 1)}
+        write_json(out / "summary.json", summary)
     return summary
 
 
-def build_family(name: str, dataset: DatasetParams, out: Path) -> int:
-    """Build one family in this process; returns how many recipes it has."""
+def _build_families(names: list[str], dataset: DatasetParams, out: Path, digests: dict, processes: int, show: Callable[[str], None]):
+    context = multiprocessing.get_context("spawn")
+    lines = context.SimpleQueue()
+    with ProcessPoolExecutor(min(processes, len(names)), context, _begin_worker, (lines,)) as pool:
+        jobs = {pool.submit(build_family, name, dataset, out, digests[name]) for name in names}
+        try:
+            while jobs:
+                done, jobs = wait(jobs, timeout=0.2)
+                while not lines.empty():
+                    show(lines.get())
+                for job in done:
+                    job.result()
+        except BaseException as error:  # the others would go on for minutes before the error is seen
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in multiprocessing.active_children():
+                process.terminate()
+            if isinstance(error, BrokenProcessPool):
+                raise RunError(f"{shown(out)}: a building process was killed, mostly for want of memory; give the command again") from None
+            raise
+
+
+_tell: Callable[[str], None] = print
+
+
+def _begin_worker(lines):
+    """Where the lines of this process go; and it does not outlive the build, however that ends."""
+    global _tell
+    _tell = lines.put
+
+    def end_with_parent():
+        multiprocessing.parent_process().join()
+        os._exit(1)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
+
+
+def build_family(name: str, dataset: DatasetParams, out: Path, digests: dict[str, str]) -> int:
+    """Build one family in this process; returns how many recipes it has. digests: what it is made of."""
+    _tell(f"{name}: reading its sources")
     made = family(name, dataset, out / "cache")
-    recipes = []
+    warned = _tell_warnings(made, 0)
+    recipes, told, wanted = [], time.monotonic(), sum(dataset.counts(split)[name] for split in SPLITS)
     for split in SPLITS:
         targets = targets_of(name, split, dataset, made)
+        warned = _tell_warnings(made, warned)
         for number, recipe in enumerate(made.recipes(split, targets, dataset.seed)):
             recipes.append(dataclasses.replace(recipe, id=f"{split}-{name}-{number:05d}"))
-    write_json(out / f"parts/{name}.notes.json", made.notes)
-    rewrite_jsonl(_part(out, name), (dataclasses.asdict(recipe) for recipe in recipes))
+            if time.monotonic() - told > TELL_EVERY_S:
+                told = time.monotonic()
+                _tell(f"{name}: {len(recipes):,} of {wanted:,} recipes")
+    rewrite_jsonl(out / f"parts/{name}.jsonl", (dataclasses.asdict(recipe) for recipe in recipes))
+    write_json(out / f"parts/{name}.json", {"made_of": digests, "warnings": made.warnings, "notes": made.notes})
+    _tell(f"{name}: {len(recipes):,} recipes")
     return len(recipes)
+
+
+def _tell_warnings(made: Family, told: int) -> int:
+    """Those that were not told yet; returns how many there are."""
+    for warning in made.warnings[told:]:
+        _tell(f"{made.name}: {warning}")
+    return len(made.warnings)
 
 
 def targets_of(name: str, split: str, dataset: DatasetParams, made) -> list[int]:
@@ -92,24 +149,49 @@ def summarise(recipes: list[Recipe], dataset: DatasetParams) -> dict:
     }
 
 
-def _claim(out: Path, dataset: DatasetParams):
-    """Take a folder for these parameters. Raises RunError where it holds a dataset of others."""
+def _claim(out: Path, dataset: DatasetParams, fresh: bool):
+    """Take a folder for these parameters. Raises RunError where it holds a whole dataset of others, or something else.
+
+    Where the sources lie is not compared: their contents are (see made_of).
+    """
     path, wanted = out / "params.json", dataset.model_dump(mode="json")
-    if path.exists() and json.loads(path.read_text()) != wanted:
-        raise RunError(f"{shown(out)}: holds a dataset of other parameters; name another folder, or add FRESH=1")
+    if path.exists():
+        try:
+            there = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            there = None
+        if there is not None and "sources" not in there:
+            raise RunError(f"{shown(out)}: holds something else than a dataset; name another folder by OUT=...")
+        if not fresh and (out / store.RECIPES).exists():
+            if there is None:
+                raise RunError(f"{shown(path)}: cannot be read; restore it, or start over (FRESH=1)")
+            if changed := sorted(set(_changed(there, wanted)) - {"sources.folder"}):
+                named = ", ".join(changed)
+                raise RunError(f"{shown(out)}: holds a dataset of other parameters ({named}); name another OUT=..., or add FRESH=1")
+    if fresh:
+        for name in WRITTEN:
+            _remove(out / name)
     write_json(path, wanted)
 
 
-def _part(out: Path, name: str) -> Path:
-    return out / f"parts/{name}.jsonl"
+def _unbuilt(out: Path, name: str, dataset: DatasetParams, digests: dict[str, str]) -> str | None:
+    """Why a family has to be built; None where it is there."""
+    if not (out / f"parts/{name}.json").exists():
+        return "is to be built"
+    try:
+        about, recipes = _read_part(out, name)
+        if changed := sorted(key for key in about["made_of"].keys() | digests.keys() if about["made_of"].get(key) != digests.get(key)):
+            return f"is built again, as what it was made of has changed: {', '.join(changed)}"
+    except (RlmError, ValueError, TypeError, KeyError, OSError):
+        return "is built again, as its part is damaged"
+    complete = len(recipes) == sum(dataset.counts(split)[name] for split in SPLITS)
+    return None if complete else "is built again, as its part is cut short"
 
 
-def _read_part(out: Path, name: str) -> list[Recipe]:
-    return [store.recipe_of(row) for row in read_jsonl(_part(out, name))]
-
-
-def _notes(out: Path, name: str) -> list[str]:
-    return json.loads((out / f"parts/{name}.notes.json").read_text())
+def _read_part(out: Path, name: str) -> tuple[dict, list[Recipe]]:
+    """What a family is made of with its warnings and notes, and its recipes."""
+    recipes = [store.recipe_of(row) for row in read_jsonl(out / f"parts/{name}.jsonl", whole=True)]
+    return json.loads((out / f"parts/{name}.json").read_text(encoding="utf-8")), recipes
 
 
 def told(summary: dict) -> str:
@@ -117,25 +199,23 @@ def told(summary: dict) -> str:
     lines = [f"{'':20}{'examples':>9}{'median':>11}{'largest':>11}   Qwen tokens"]
     for group, found in summary["lengths"].items():
         lines.append(f"{group:20}{found['examples']:>9,}{found['median']:>11,}{found['max']:>11,}")
-    left_out = [note for notes in summary["left_out"].values() for note in notes]
-    lines += [f"sha256 {summary['sha256']}", f"{len(left_out)} notes on what was left out are in summary.json"]
+    lines += [f"{name}: {warning}" for name, warnings in summary["warnings"].items() for warning in warnings]
+    notes = sum(map(len, summary["notes"].values()))
+    lines += [f"notes on texts and files that were cleaned or left out: {notes}, in summary.json", f"sha256 {summary['sha256']}"]
     return "\n".join(lines)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m rlmlib.tasks.study.build", description=__doc__.split("\n")[0])
     parser.add_argument("--params", type=Path, default=ROOT / "params/dataset.yaml")
-    parser.add_argument("--data", help="folder of the sources; sources.folder of the params file if left out")
+    parser.add_argument("--data", type=Path, help="folder of the sources; sources.folder of the params file if left out")
     parser.add_argument("--out", type=Path, default=ROOT / "outputs/dataset")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--fresh", action="store_true", help="start over")
     arguments = parser.parse_args()
     try:
-        dataset = params.load(arguments.params, {"sources.folder": arguments.data} if arguments.data else {})
-        if arguments.fresh:
-            for name in ("params.json", "parts"):
-                _remove(arguments.out / name)
-        summary = build(dataset, arguments.out, arguments.processes)
+        dataset = params.load(arguments.params, {"sources.folder": shown(arguments.data.absolute())} if arguments.data else {})
+        summary = build(dataset, arguments.out, arguments.processes, lambda line: print(line, flush=True), arguments.fresh)
     except RlmError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from ...errors import ConfigError, DataError
 from ...notebook import resolve
+from ...params_file import validate
 from ..base import Example, Split
-from .families import NAMES, family
+from .families import Families
 from .params import DatasetParams
 from .recipe import Recipe
-from .store import ContextStore, read_recipes
+from .store import Context, ContextStore, read_recipes
 
 
 def example(folder: str, split: Split, index: int, seed: int) -> Example:
@@ -29,7 +30,7 @@ def example(folder: str, split: Split, index: int, seed: int) -> Example:
         task=recipe.task,
         split=split,
         question=recipe.question,
-        context=contexts.text(recipe),
+        source=Context(contexts, recipe),
         answer=recipe.answer,
         acceptable=recipe.acceptable,
         answer_type=recipe.answer_type,
@@ -47,5 +48,14 @@ def _opened(folder: Path, split: str, seed: int) -> tuple[list[Recipe], ContextS
 
 @functools.lru_cache(maxsize=4)
 def _contexts(folder: Path) -> ContextStore:
-    dataset = DatasetParams.model_validate(json.loads((folder / "params.json").read_text()))
-    return ContextStore(folder, {name: family(name, dataset, folder / "cache") for name in NAMES})
+    return ContextStore(folder, Families(built_params(folder), folder / "cache"))
+
+
+def built_params(folder: Path) -> DatasetParams:
+    """The parameters that a data set was built from. Raises DataError, or ConfigError for those of another version."""
+    path = folder / "params.json"
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: cannot be read ({type(error).__name__}); `make dataset` writes it") from None
+    return validate(values, DatasetParams, str(path))

@@ -11,10 +11,11 @@ from ...notebook import resolve
 from ...params_file import PositiveInt, Section, Seed
 from ..sources.classification import HubSet, KnownName, KnownSet, SetSpec, TableSet
 from ..sources.documents import FileSource, HubSource, Source
+from ..sources.places import is_path
 
 
 class Lengths(Section):
-    """Context lengths in Qwen tokens: log-normal around the median."""
+    """Context lengths in Qwen tokens, to the nearest record, page or file: log-normal around the median."""
 
     low: PositiveInt = Field(32_000, description="shortest")
     median: PositiveInt = Field(437_000, description="median of each family")
@@ -83,7 +84,7 @@ class Documents(_Place):
 
 
 class Sources(Section):
-    """Where everything comes from. Paths are taken from `folder`."""
+    """Where everything comes from. Paths are taken from `folder`, those of codebases from the repository's root."""
 
     folder: str = Field("data", description="folder of the paths below; make dataset DATA=... names another")
     records: list[Records] = Field(min_length=1, description="labelled sets, for aggregation")
@@ -92,14 +93,24 @@ class Sources(Section):
     pages: list[Documents] = Field([], description="the pages that FRAMES links to; questions whose pages are not all there are left out")
     codebases: list[str] = Field(min_length=2, description="import names of installed packages, folders (./...), wheels")
 
+    @property
+    def specs(self) -> list[str]:
+        """The codebases, wherever the process runs."""
+        return [str(resolve(Path(spec).expanduser())) if is_path(spec) else spec for spec in self.codebases]
+
     def check(self):
-        """Raises DataError for the first path that is not there."""
+        """Raises DataError for the first path that is not there, or data set of the Hub that is not pinned."""
         named = [("records", records.path) for records in self.records]
         named += [(field, documents.path) for field in ("distractors", "pages") for documents in getattr(self, field)]
         for field, path in [*named, ("frames", self.frames)]:
             place = None if path is None else resolve(self.folder) / path
             if place is not None and not place.exists():
                 raise DataError(f"{place}: is not there (sources.{field}); put it there, or name its folder by DATA=...")
+        for documents in self.distractors + self.pages:
+            documents.source(resolve(self.folder))
+        for spec, given in zip(self.specs, self.codebases, strict=True):
+            if is_path(spec) and not Path(spec).exists():
+                raise DataError(f"{given}: is not there (sources.codebases); a relative path is taken from the repository's root")
 
 
 class DatasetParams(Mixture):

@@ -32,9 +32,14 @@ class Recipe:
 
 
 class Family(Protocol):
-    """Makes recipes and builds their contexts. `notes` says, a line each, what was left out of the sources and why."""
+    """Makes recipes and builds their contexts.
+
+    warnings: what whoever builds a data set should see at once, such as a source that cannot be read. notes: what else was left
+    out of the sources and why. A line each.
+    """
 
     name: str
+    warnings: list[str]
     notes: list[str]
 
     def recipes(self, split: RecipeSplit, targets: Sequence[int], seed: int) -> Iterator[Recipe]:

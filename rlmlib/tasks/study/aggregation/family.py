@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ....answer_types import AnswerType
 from ....errors import ConfigError, DataError
 from ...sources.classification import LabelledSet
+from ...sources.left_out import usable
 from ..recipe import Recipe, RecipeSplit, sha256
 from .pool import SEPARATOR, Pool
 from .questions import draw_question
@@ -51,13 +52,13 @@ class AggregationFamily:
             raise DataError("aggregation: has no labelled set; name one or more")
         if len({labelled.name for labelled in sets}) < len(sets):
             raise ConfigError("aggregation: two sets have the same name; give each its own")
-        self.sets = {labelled.name: labelled for labelled in sets}
         self.labels, self.seed = dict(labels), seed
         self.readings: dict[Variant, Reading] = {"shown": Reading(), "hidden": Reading(exact, lead), "semantic": Reading(exact, lead)}
+        self.warnings: list[str] = []
         self.notes = [note for labelled in sets for note in labelled.left_out]
         self._pools: dict[tuple[str, RecipeSplit, int], Pool] = {}
-        for labelled in sets:
-            self._check(labelled)
+        self.sets = {labelled.name: labelled for labelled in sets}
+        self.sets = {labelled.name: labelled for labelled in usable(sets, self._checked, self.warnings)}
 
     def recipes(self, split: RecipeSplit, targets: Sequence[int], seed: int) -> Iterator[Recipe]:
         """One recipe a target, in order. Large targets go to sets with many records or long ones rather than to small sets."""
@@ -98,7 +99,7 @@ class AggregationFamily:
             family="aggregation",
             task=task.name,
             split=split,
-            question=ask(task.name, task.answer, found.arguments, pool.set.known, variant, rng),
+            question=ask(task.name, task.answer, found.arguments, pool.set.known, variant, split, rng),
             answer=found.answer,
             answer_type=ANSWER_TYPES[task.answer],
             acceptable=found.acceptable,
@@ -143,8 +144,8 @@ class AggregationFamily:
             self._pools[key] = Pool(self.sets[name], split, seed)
         return self._pools[key]
 
-    def _check(self, labelled: LabelledSet):
-        """Raises DataError for a set that cannot be asked about; notes what is left out of it."""
+    def _checked(self, labelled: LabelledSet) -> LabelledSet:
+        """The set. Raises DataError for one that cannot be asked about; notes what is left out of it."""
         if any(SEPARATOR in label for label in labelled.labels):
             raise DataError(f"{labelled.name}: a label holds {SEPARATOR!r}, which separates the parts of a line; rename it")
         if held := sum(SEPARATOR in record.text for record in labelled.records):
@@ -155,6 +156,7 @@ class AggregationFamily:
                 raise DataError(f"{labelled.name}: has {pool.size} records of {len(pool.labels)} labels for {split}; use a larger set")
             if absent := [label for label in labelled.labels if label not in pool.labels]:
                 self.notes.append(f"{labelled.name}: no records for {split} of the labels {', '.join(absent)}")
+        return labelled
 
 
 def held(pool: Pool) -> float:

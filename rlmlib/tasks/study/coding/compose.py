@@ -2,10 +2,11 @@
 
 import hashlib
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ...sources.codebases import Codebase, SourceFile, choose_part
+from ...sources.places import codebase_name
 from ..recipe import sha256
 
 EVAL_SHARE = 0.22
@@ -68,18 +69,17 @@ def files_of(shares: Sequence[Share]) -> list[SourceFile]:
     return sorted((file for part in shares for file in part.files), key=lambda file: file.path)
 
 
-def split_packages(sizes: Mapping[str, int], seed: int, eval_share: float = EVAL_SHARE) -> tuple[list[str], list[str]]:
-    """(train, eval) of codebase specs, disjoint, in an order that hashes of the names and the seed give.
+def split_packages(specs: Iterable[str], seed: int, eval_share: float = EVAL_SHARE) -> tuple[list[str], list[str]]:
+    """(train, eval) of codebase specs, disjoint and sorted.
 
-    sizes: tokens or bytes by spec. The names come in their order into eval, as long as its share of the sizes allows.
+    A hash of the name and the seed decides alone, so a codebase keeps its split whatever its size and whichever others are given;
+    only where a split would be empty it takes the one nearest to it.
     """
-    order = sorted(sizes, key=lambda name: hashlib.sha256(f"{seed}/{name}".encode()).hexdigest())
-    room = eval_share * sum(sizes.values())
-    train, evaluation = [], []
-    for name in order:
-        if sizes[name] <= room:
-            evaluation.append(name)
-            room -= sizes[name]
-        else:
-            train.append(name)
-    return train, evaluation
+    drawn = sorted((_fraction(f"{seed}/{codebase_name(spec)}"), spec) for spec in specs)
+    in_eval = min(max(sum(place < eval_share for place, _ in drawn), 1), len(drawn) - 1)
+    names = [spec for _, spec in drawn]
+    return sorted(names[in_eval:]), sorted(names[:in_eval])
+
+
+def _fraction(text: str) -> float:
+    return int(hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12], 16) / 16**12

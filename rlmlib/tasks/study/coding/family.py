@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ....errors import DataError
 from ...sources.codebases import MAX_BYTES, MAX_FILE_BYTES, Codebase, SourceFile, read_codebase
+from ...sources.left_out import usable
 from ...sources.places import codebase_name
 from ..recipe import Recipe, RecipeSplit, sha256
 from .analysis import index, read_module
@@ -16,6 +17,7 @@ from .templates_class import TEMPLATES as CLASS_TEMPLATES
 from .templates_codebase import TEMPLATES as CODEBASE_TEMPLATES
 from .templates_file import TEMPLATES as FILE_TEMPLATES
 from .templates_function import TEMPLATES as FUNCTION_TEMPLATES
+from .twins import LEAST_LINES, twins
 from .view import View
 
 TEMPLATES = tuple(sorted((*FILE_TEMPLATES, *FUNCTION_TEMPLATES, *CLASS_TEMPLATES, *CODEBASE_TEMPLATES), key=lambda item: item.id))
@@ -42,7 +44,9 @@ class CodingFamily:
         max_file_bytes: int = MAX_FILE_BYTES,
         max_bytes: int = MAX_BYTES,
     ):
+        self.warnings: list[str] = []
         self.notes: list[str] = []
+        self._pools: dict[str, list[Codebase]] = {}  # by split, those that can be read
         self._specs: dict[str, dict[str, str]] = {"train": {}, "eval": {}}  # by split: codebase name -> spec
         self._limits = {"tests": tests, "max_file_bytes": max_file_bytes, "max_bytes": max_bytes}
         self._codebases: dict[str, Codebase] = {}
@@ -59,14 +63,14 @@ class CodingFamily:
         """One recipe a target, templates in balance. Raises DataError where the codebases give no question."""
         if not self._specs[split]:
             raise DataError(f"coding: no codebase for split {split!r}; give folders, wheels or packages for it")
-        pool = [self._codebase(name) for name in sorted(self._specs[split])]
+        pool = self._pool(split)
         templates = [template for template in TEMPLATES if split == "eval" or template.id not in HELD_OUT]
         used, asked = Counter(), set()
         for number, target in enumerate(targets):
             for attempt in range(CONTEXTS_TRIED):
                 context_seed = f"{seed}/coding/{split}/{number}/{attempt}"
                 shares = draw(pool, target, context_seed)
-                found = shares and self._ask(files_of(shares), templates, used, asked, random.Random(f"{context_seed}/question"))
+                found = shares and self._ask(files_of(shares), split, templates, used, asked, random.Random(f"{context_seed}/question"))
                 if found:
                     break
             else:
@@ -75,7 +79,7 @@ class CodingFamily:
 
     def available(self, split: RecipeSplit) -> int:
         """Tokens of all codebases of a split."""
-        return sum(file.tokens for name in self._specs[split] for file in self._codebase(name).files)
+        return sum(file.tokens for codebase in self._pool(split) for file in codebase.files)
 
     def context(self, recipe: Recipe) -> str:
         """The text of a recipe's context. Raises DataError that names a codebase which is missing or has changed."""
@@ -104,18 +108,35 @@ class CodingFamily:
             )
         return found
 
+    def _pool(self, split: RecipeSplit) -> list[Codebase]:
+        """The codebases of a split that can be read. Once both are, what they have in common is noted."""
+        if split not in self._pools:
+            self._pools[split] = usable(sorted(self._specs[split]), self._codebase, self.warnings)
+            for codebase in self._pools[split]:
+                self._claim(codebase)
+            if len(self._pools) == 2:
+                files = ([file for codebase in self._pools[side] for file in codebase.files] for side in ("train", "eval"))
+                found = twins(*files)
+                self.notes += [f"functions of {LEAST_LINES} lines or more in both splits: {len(found)} ({found[0]})"] if found else []
+        return self._pools[split]
+
+    def _claim(self, codebase: Codebase):
+        """Raises DataError where a file is in another codebase too."""
+        for file in codebase.files:
+            owner = self._owners.setdefault(file.path, codebase.name)
+            if owner != codebase.name:
+                raise DataError(f"coding: {file.path} is in codebases {owner!r} and {codebase.name!r}; give only one of them")
+
     def _codebase(self, name: str) -> Codebase:
         if name not in self._codebases:
             codebase = read_codebase((self._specs["train"] | self._specs["eval"])[name], facts=index, **self._limits)
-            for file in codebase.files:
-                owner = self._owners.setdefault(file.path, name)
-                if owner != name:
-                    raise DataError(f"coding: {file.path} is in codebases {owner!r} and {name!r}; give only one of them")
             self.notes += [f"{name} {codebase.version}".strip() + f": left out {line}" for line in codebase.left_out]
             self._codebases[name] = codebase
         return self._codebases[name]
 
-    def _ask(self, files, templates, used: Counter, asked: set, rng: random.Random) -> tuple[Template, Case, int] | None:
+    def _ask(
+        self, files, split: RecipeSplit, templates, used: Counter, asked: set, rng: random.Random
+    ) -> tuple[Template, Case, int] | None:
         """A template, a case and a phrasing: of the template that is most behind its share and has a case here."""
         digest = sha256("\n".join(file.path for file in files))
         for template in sorted(templates, key=lambda item: (used[item.id] / item.weight, rng.random())):
@@ -127,7 +148,7 @@ class CodingFamily:
             if case:
                 asked.add(key(case))
                 used[template.id] += 1
-                return template, case, rng.randrange(len(template.phrasings))
+                return template, case, rng.choice(phrasings_of(template, split))
         return None
 
     def _case(self, template: Template, files: Sequence[SourceFile], rng: random.Random, asked) -> Case | None:
@@ -172,6 +193,14 @@ class CodingFamily:
             sha256=sha256(_text(files)),
             metadata=metadata,
         )
+
+
+def phrasings_of(template: Template, split: RecipeSplit) -> range:
+    """Of a template that both splits ask, the last wording is eval's alone, so that no question stands in both."""
+    count = len(template.phrasings)
+    if template.id in HELD_OUT:
+        return range(count)
+    return range(count - 1, count) if split == "eval" else range(count - 1)
 
 
 def _text(files: Sequence[SourceFile]) -> str:

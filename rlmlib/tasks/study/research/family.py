@@ -10,6 +10,7 @@ from pathlib import Path
 from ....errors import DataError
 from ...sources.documents import Source
 from ...sources.frames import FramesRow, tidy_title, titles, unresolved
+from ...sources.left_out import usable
 from .. import tokens
 from ..recipe import Recipe, RecipeSplit, sha256
 from .drown import Distractors, arranged
@@ -62,7 +63,9 @@ class ResearchFamily:
             raise DataError("research: frames without pages; give a PageStore of their pages, or leave frames out")
         self.notes: list[str] = []
         self._longest, self._near, self._pages = longest, near, pages
-        pools = [Pool(source, cache) for source in distractors]
+        self.warnings = list(pages.warnings) if pages else []
+        pools = usable(distractors, lambda source: Pool(source, cache), self.warnings)
+        self.warnings += [note for pool in pools for note in pool.notes]
         self._titles = {row.id: titles(row, redirects) for row in frames or ()}
         self._splits = splits(self._titles)
         self._rows = [row for row in frames or () if self._complete(row, redirects)]
@@ -212,16 +215,18 @@ class ResearchFamily:
     def _note(self, frames: int):
         if frames:
             asked = [self._splits[row.id] for row in self._rows]
-            self.notes.append(f"frames: {asked.count('train')} questions for train, {asked.count('eval')} for eval; any more are generated")
+            self.warnings.append(
+                f"frames: {asked.count('train')} questions for train, {asked.count('eval')} for eval; any more are generated"
+            )
         if missing := frames - len(self._rows):
-            self.notes.append(f"frames: {missing} of {frames} questions left out, as their pages are not all there")
+            self.warnings.append(f"frames: {missing} of {frames} questions left out, as their pages are not all there")
         if self._distractors.repeated:
             self.notes.append(f"distractors: {self._distractors.repeated} pages left out, as their text came before")
         if self._distractors.barred:
             self.notes.append(f"distractors: {self._distractors.barred} pages left out, as FRAMES questions are about them")
         if self._distractors.shared:
             held = self._distractors.available("shared")
-            self.notes.append(f"distractors: train and eval share them, {held:,} tokens; a split takes {4 * self._longest:,} or more")
+            self.warnings.append(f"distractors: train and eval share them, {held:,} tokens; a split takes {4 * self._longest:,} or more")
 
 
 def _pages_of_world(world: dict) -> list[str]:

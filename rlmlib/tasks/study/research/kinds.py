@@ -112,13 +112,13 @@ def _group(rng: random.Random, world: World) -> tuple[Query, str]:
     return ["all", "person", [[relation, common]]], _CONDITIONS[relation].format(x=phrase(rng, world, common))
 
 
-def _first_born(rng: random.Random, world: World) -> Draft:
+def _born_first_or_last(rng: random.Random, world: World) -> Draft:
     group, words = _group(rng, world)
     place, which = rng.choice(((1, "first"), (-1, "last")))
     return ["nth", place, "born", group], f"Of all the people {words}, who was born {which}?"
 
 
-def _latest_work(rng: random.Random, world: World) -> Draft:
+def _work_first_or_last(rng: random.Random, world: World) -> Draft:
     author = chain(rng, world, rng.choice((1, 2)), "person")
     place, which = rng.choice(((1, "earliest"), (-1, "latest")))
     query = ["nth", place, "year", ["all", "work", [["author", author]]]]
@@ -155,7 +155,7 @@ def _sum_population(rng: random.Random, world: World) -> Draft:
     return query, f"How many people live in all the towns of {phrase(rng, world, province)} taken together?"
 
 
-def _largest_town(rng: random.Random, world: World) -> Draft:
+def _town_by_size(rng: random.Random, world: World) -> Draft:
     river = ["get", "river", chain(rng, world, 1, "town")]
     place, which = rng.choice(((1, "fewest"), (-1, "most")))
     query = ["get", rng.choice(("founded", "altitude", "province")), ["nth", place, "population", ["all", "town", [["river", river]]]]]
@@ -178,7 +178,7 @@ def _led(rng: random.Random, world: World) -> Draft:
     return query, f"Only one event was led by {phrase(rng, world, person)}. {_asked(rng, world, query, 'that event')}"
 
 
-def _oldest_author(rng: random.Random, world: World) -> Draft:
+def _author_first_or_last(rng: random.Random, world: World) -> Draft:
     works = rng.sample(world.of_kind("work"), 3)
     place, which = rng.choice(((1, "first"), (-1, "last")))
     query = ["nth", place, "born", ["list", *(["get", "author", ["name", work]] for work in works)]]
@@ -224,15 +224,15 @@ KINDS: dict[str, Callable[[random.Random, World], Draft]] = {
     "chain_number": _chain_of("number"),
     "age_at_event": _age_at_event,
     "years_between": _years_between,
-    "first_born": _first_born,
-    "latest_work": _latest_work,
+    "born_first_or_last": _born_first_or_last,
+    "work_first_or_last": _work_first_or_last,
     "intersection": _intersection,
     "count_born": _count_born,
     "sum_population": _sum_population,
-    "largest_town": _largest_town,
+    "town_by_size": _town_by_size,
     "dedicated": _dedicated,
     "led": _led,
-    "oldest_author": _oldest_author,
+    "author_first_or_last": _author_first_or_last,
 }
 HELD_OUT: dict[str, Callable[[random.Random, World], Draft]] = {
     "second_born": _second_born,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ...sources.documents import Document, Source
 from ...sources.frames import tidy_title, title_of
+from ...sources.left_out import LeftOut, usable
 from .pool import Pool
 
 
@@ -24,9 +25,9 @@ class Titled:
     def fingerprint(self) -> str:
         return hashlib.sha256("\n".join([self.source.fingerprint(), *sorted(self.titles)]).encode()).hexdigest()
 
-    def documents(self) -> Iterator[Document]:
+    def documents(self, left_out: LeftOut | None = None) -> Iterator[Document]:
         """Under the wanted title: a page may be known by its link where its own title is another."""
-        for document in self.source.documents():
+        for document in self.source.documents(left_out):
             for title in (document.title, title_of(document.url)):
                 if title and tidy_title(title) in self.titles:
                     yield replace(document, title=tidy_title(title))
@@ -36,12 +37,15 @@ class Titled:
 class PageStore:
     """The pages with the wanted titles from some sources: dumps, folders, or the pages published with FRAMES.
 
-    Of several pages with one title the first counts, and of several sources the first that has it.
+    Of several pages with one title the first counts, and of several sources the first that has it. warnings: a line for each
+    source, or row of one, that could not be used.
     """
 
     def __init__(self, sources: Sequence[Source], wanted: Iterable[str], cache: str | Path):
         titles = sorted(set(map(tidy_title, wanted)))
-        self.pools = [Pool(Titled(source, frozenset(titles)), cache, may_be_empty=True) for source in sources]
+        self.warnings: list[str] = []
+        self.pools = usable(sources, lambda source: Pool(Titled(source, frozenset(titles)), cache, may_be_empty=True), self.warnings)
+        self.warnings += [note for pool in self.pools for note in pool.notes]
         self._places: dict[str, tuple[Pool, int]] = {}
         for pool in self.pools:
             for n, title in pool.titled(titles).items():

@@ -16,12 +16,16 @@ import numpy as np
 from ....errors import DataError
 from ...sources.documents import Document, Source
 from ...sources.frames import tidy_title, title_of
+from ...sources.left_out import LeftOut
 from .. import tokens
 
-LAYOUT = 1  # of pieces and of the file; raise it when either changes
+LAYOUT = 2  # of pieces and of the file; raise it when either changes
 TITLE_CHARS = 100  # of a heading that is made from the first line of a text
 
-_TABLE = "create table documents (n integer primary key, title text, piece text, tokens integer, digest integer)"
+_TABLES = (
+    "create table documents (n integer primary key, title text, piece text, tokens integer, digest integer)",
+    "create table notes (line text)",
+)
 
 
 def piece(title: str, text: str) -> str:
@@ -39,7 +43,10 @@ def heading(document: Document) -> str:
 
 
 class Pool:
-    """The pieces of a source by number, from 0. tokens, digests: arrays, one entry a piece; the same text has the same digest."""
+    """The pieces of a source by number, from 0. tokens, digests: arrays, one entry a piece; the same text has the same digest.
+
+    notes: what was left out of the source, a line each.
+    """
 
     def __init__(self, source: Source, cache: str | Path, may_be_empty: bool = False):
         self.name, self.fingerprint = source.name, source.fingerprint()
@@ -49,6 +56,7 @@ class Pool:
             _build(self.path, source)
         with self._open() as db:
             rows = db.execute("select tokens, digest from documents order by n").fetchall()
+            self.notes = [f"{self.name}: {line}" for (line,) in db.execute("select line from notes")]
         if not rows and not may_be_empty:
             raise DataError(f"{self.name}: holds no document with text; check the file and its text field")
         self.tokens, self.digests = np.array(rows, dtype=np.int64).reshape(-1, 2).T
@@ -80,8 +88,12 @@ def _build(path: Path, source: Source):
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished.unlink(missing_ok=True)
         with closing(sqlite3.connect(unfinished)) as db:
-            db.execute(_TABLE)
-            db.executemany("insert into documents values (?, ?, ?, ?, ?)", _rows(source))
+            for table in _TABLES:
+                db.execute(table)
+            left_out = LeftOut()
+            db.executemany("insert into documents values (?, ?, ?, ?, ?)", _rows(source, left_out))
+            if left_out.count:
+                db.execute("insert into notes values (?)", (left_out.note().encode("utf-8", "replace").decode(),))
             db.execute("create index titles on documents (title)")
             db.commit()
         os.replace(unfinished, path)
@@ -92,8 +104,8 @@ def _build(path: Path, source: Source):
             unfinished.unlink()
 
 
-def _rows(source: Source) -> Iterator[tuple]:
-    for n, document in enumerate(source.documents()):
+def _rows(source: Source, left_out: LeftOut) -> Iterator[tuple]:
+    for n, document in enumerate(source.documents(left_out)):
         title = heading(document)
         text = piece(title, document.text)
         digest = int.from_bytes(hashlib.sha256(document.text.encode()).digest()[:8], "big") >> 1  # SQLite has signed integers

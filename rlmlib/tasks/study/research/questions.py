@@ -62,7 +62,7 @@ def _worth_asking(kind: str, value: Value, reading: Reading, floor: int) -> bool
     """Not a small count, a group of hardly two, a page alone, or an age before birth or beyond a life."""
     if kind in ("count_born", "fellows"):
         return value >= floor
-    if kind in ("first_born", "second_born", "latest_work", "sum_population"):
+    if kind in ("born_first_or_last", "second_born", "work_first_or_last", "sum_population"):
         return len(reading.needed) >= 4
     if kind == "age_at_event":
         return 5 <= value <= 95
