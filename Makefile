@@ -4,7 +4,7 @@ PARAMS ?= params/tiny.yaml
 OUT ?= outputs/demo
 VENV := .venv/bin
 
-.PHONY: help install demo test test-unsloth test-vllm chaos peer-tests lab cold-start dataset dataset-check dataset-export lint clean soak bench-harness bench-train
+.PHONY: help install demo test test-unsloth test-vllm chaos peer-tests lab cold-start dataset dataset-check dataset-export lint clean soak bench-harness bench-train gpu-check gpu-check-table
 
 help:  ## these lines
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
@@ -62,6 +62,14 @@ bench-harness: install  ## our REPL beside its peers'; SAVE=1 writes benchmarks/
 
 bench-train: install  ## training on the CPU beside TRL, transformers and itself in turns; SAVE=1 writes benchmarks/results
 	@$(VENV)/python benchmarks/training.py $(if $(SAVE),--save)
+
+# Not `install`: that is the CPU set.
+gpu-check:  ## what needs a GPU, on this machine's; first: python3.11 tools/install.py --profile gpu; REHEARSE=1: tiny, on the CPU
+	@test -x $(VENV)/python || { echo "error: no .venv; make it with $(PYTHON) tools/install.py --profile gpu" >&2; exit 2; }
+	@$(VENV)/python benchmarks/gpu_check.py $(if $(REHEARSE),--rehearse)
+
+gpu-check-table:  ## the hardware table in README.md from the results of make gpu-check
+	@$(VENV)/python benchmarks/gpu_check.py --table
 
 clean:  ## remove the virtual environments and caches; outputs/ stays
 	rm -rf .venv .venv-unsloth .venv-vllm unsloth_compiled_cache benchmarks/.venv .pytest_cache .ruff_cache

@@ -11,7 +11,6 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections import defaultdict
@@ -21,8 +20,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
+from processes import answer_of  # noqa: E402
 from report import Page, as_json, ratio, save, table  # noqa: E402
-from venv_of_peers import TRL, Unavailable, environment, trl_folder  # noqa: E402
+from venv_of_peers import TRL, Unavailable, trl_folder  # noqa: E402
 
 WORK_LIMIT_S = 600
 ROUNDS = 3
@@ -48,20 +48,8 @@ class Bench:
         """The result of a measurement in a new process. Raises Unavailable."""
         paths = {"PYTHONPATH": str(self._trl)} if name == "step_trl" else {}
         threads = str(self._request["threads"])
-        command = [sys.executable, str(HERE / "training_work.py"), name, json.dumps({**self._request, **request})]
-        try:
-            done = subprocess.run(
-                command,
-                capture_output=True,
-                text=True,
-                timeout=WORK_LIMIT_S,
-                env=environment() | paths | {"OMP_NUM_THREADS": threads, "TRL_EXPERIMENTAL_SILENCE": "1"},
-            )
-        except subprocess.TimeoutExpired:
-            raise Unavailable(f"{name}: no result in {WORK_LIMIT_S} s") from None
-        if done.returncode:
-            raise Unavailable(f"{name}: {(done.stderr.strip().splitlines() or ['its process ended'])[-1][:200]}")
-        return json.loads(done.stdout.strip().splitlines()[-1])
+        variables = paths | {"OMP_NUM_THREADS": threads, "TRL_EXPERIMENTAL_SILENCE": "1"}
+        return answer_of(HERE / "training_work.py", name, {**self._request, **request}, WORK_LIMIT_S, **variables)
 
     def add(self, row: str, contender: str, values: list[float]):
         self.values[row][contender] += values

@@ -24,6 +24,12 @@ SMALL_VOCAB = 32_000
 SEED = 11
 
 
+def serve(work: dict):
+    """Do the work that this process was started for; see processes.answer_of."""
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    print("\n" + json.dumps(work[sys.argv[1]](json.loads(sys.argv[2]))))
+
+
 def memory_mb(field: str) -> float:
     """VmHWM, the most memory this process has held, or VmRSS, what it holds, in MB."""
     lines = Path("/proc/self/status").read_text().splitlines()
@@ -31,12 +37,24 @@ def memory_mb(field: str) -> float:
 
 
 class Stopwatch:
-    """Seconds of wall clock and of all threads' CPU since it was made: the latter hardly depend on who else uses the machine."""
+    """Seconds of wall clock and of all threads' CPU since it was made: the latter hardly depend on who else uses the machine.
+
+    A GPU is waited for at both ends.
+    """
 
     def __init__(self):
+        self._wait_for_gpu()
         self._wall, self._cpu = time.perf_counter(), time.process_time()
 
+    @staticmethod
+    def _wait_for_gpu():
+        import torch
+
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+
     def read(self) -> tuple[float, float]:
+        self._wait_for_gpu()
         return time.perf_counter() - self._wall, time.process_time() - self._cpu
 
 
@@ -148,25 +166,36 @@ def step_trl(request: dict) -> dict:
     on by default, is off, as is bfloat16: both are slower here.
     """
     import torch
+    from transformers import PreTrainedTokenizerFast
 
     params = params_of(request)
     torch.manual_seed(SEED)
     rows = batch_of(request)
+
+    def times_of(size: int):
+        model, chat = model_of(request["model"])
+        tokenizer = PreTrainedTokenizerFast(tokenizer_object=chat.tokenizer, pad_token="<|pad|>", eos_token="<|end|>")
+        options = {"use_cpu": True, "bf16": False, "gradient_checkpointing": False}
+        return trl_times(model, tokenizer, params, rows, size, request["repeats"], **options)
+
     if "sizes" in request:  # which one is quickest: CPU seconds, which a busy machine does not change much
-        return {"by_size": {size: min(cpu for _, cpu in trl_times(request, params, rows, size)[0]) for size in request["sizes"]}}
-    times, before = trl_times(request, params, rows, request["size"])
+        return {"by_size": {size: min(cpu for _, cpu in times_of(size)[0]) for size in request["sizes"]}}
+    times, before = times_of(request["size"])
     return {"times": times, "peak_mb": memory_mb("VmHWM"), "before_mb": before}
 
 
-def trl_times(request: dict, params: config.Params, rows: list[dict], size: int) -> tuple[list[tuple[float, float]], float]:
-    """Wall and CPU seconds of the steps at `size` rows a forward pass, and the memory held before them, MB."""
+def trl_times(
+    model, tokenizer, params: config.Params, rows: list[dict], size: int, repeats: int, **options
+) -> tuple[list[tuple[float, float]], float]:
+    """Wall and CPU seconds of the steps at `size` rows a forward pass, and the memory held before them, MB.
+
+    options: of GRPOConfig: the device, dtype and checkpointing.
+    """
     from datasets import Dataset
-    from transformers import PreTrainedTokenizerFast, TrainerCallback
+    from transformers import TrainerCallback
     from trl import GRPOConfig, GRPOTrainer
 
-    model, chat = model_of(request["model"])
     each, starts = params.training.rollouts_per_prompt, [row["mask"].index(1) for row in rows]
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=chat.tokenizer, pad_token="<|pad|>", eos_token="<|end|>")
 
     def hand_out(prompts, trainer):
         return {
@@ -199,13 +228,10 @@ def trl_times(request: dict, params: config.Params, rows: list[dict], size: int)
     with tempfile.TemporaryDirectory() as folder:
         arguments = GRPOConfig(
             output_dir=folder,
-            use_cpu=True,
-            bf16=False,
-            gradient_checkpointing=False,
             per_device_train_batch_size=size,
             gradient_accumulation_steps=len(rows) // size,
             num_generations=each,
-            max_steps=1 + request["repeats"],
+            max_steps=1 + repeats,
             max_completion_length=params.sampling.max_sequence_tokens,
             temperature=params.sampling.temperature,
             learning_rate=training.lr,
@@ -218,6 +244,7 @@ def trl_times(request: dict, params: config.Params, rows: list[dict], size: int)
             save_strategy="no",
             disable_tqdm=True,
             seed=SEED,
+            **options,
         )
         trainer = Trainer(
             model=model,
@@ -374,5 +401,4 @@ WORK = {work.__name__: work for work in (rollouts, step_ours, step_trl, sample_o
 
 
 if __name__ == "__main__":
-    os.environ["HF_HUB_OFFLINE"] = "1"
-    print("\n" + json.dumps(WORK[sys.argv[1]](json.loads(sys.argv[2]))))
+    serve(WORK)

@@ -1,5 +1,6 @@
 """`python -m rlmlib.demo` on smoke parameters: whole, killed and resumed, and what errors look like."""
 
+import contextlib
 import json
 import re
 import shutil
@@ -90,16 +91,28 @@ def run_killed(folder, params):
 
 
 def run_on_a_full_disk(folder, params):
-    """The disk is filled for real, on a small file system of its own: (exit code, errors), or None where it can't be mounted."""
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(folder)], capture_output=True, timeout=30)
+    """The disk is filled for real once training has begun, on a small file system of its own: (exit code, errors, what was done
+    before), or None where it can't be mounted."""
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(folder)], capture_output=True, timeout=30)
     if mounted.returncode:
         return None
     try:
-        code, _, errors = run(folder / "demo", params=params)
-        assert shutil.disk_usage(folder).total < 4 << 20
-        return code, errors
+        process, deadline = start(folder / "demo", params=params), time.monotonic() + LIMIT_S
+        while not checkpoint.steps(RunDir(folder / "demo")):
+            assert time.monotonic() < deadline and process.poll() is None
+            time.sleep(0.05)
+        fill(folder / "ballast")
+        _, errors = process.communicate(timeout=LIMIT_S)
+        return process.returncode, errors, checkpoint.steps(RunDir(folder / "demo"))
     finally:
         subprocess.run(["umount", "-l", str(folder)], check=True, timeout=30)
+
+
+def fill(path: Path):
+    """Take all that is left of a disk."""
+    with open(path, "wb", buffering=0) as ballast, contextlib.suppress(OSError):
+        while True:
+            ballast.write(b"x" * 4096)
 
 
 def descendants(pid: int) -> list[int]:
@@ -214,6 +227,7 @@ def test_a_full_disk_ends_in_one_line_and_loses_nothing(demos):
     result = demos["full disk"].result()
     if result is None:
         pytest.skip("mounting a file system needs root; test_runs.py simulates the full disk at the write")
-    code, errors = result
+    code, errors, saved = result
     assert code == 2
     assert "full" in one_line(errors)
+    assert saved  # what was there before stays

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tomllib
 from importlib import metadata
+from types import SimpleNamespace
 
 import yaml
 
@@ -78,3 +79,25 @@ def test_every_venv_is_ignored_by_git_and_removed_by_make_clean():
     ignored, makefile = (ROOT / ".gitignore").read_text().split(), (ROOT / "Makefile").read_text()
     removed = next(line for line in makefile.splitlines() if line.startswith("\trm -rf")).split()
     assert all(f"{p.folder}/" in ignored and p.folder in removed for p in install.PROFILES.values())
+
+
+def test_a_venv_of_the_gpu_set_stays_one(tmp_path, monkeypatch):
+    """make's targets ask for the cpu set, which it holds; a CPU build of torch in its place would undo it."""
+    monkeypatch.setattr(install, "ROOT", tmp_path)
+    (tmp_path / "environment.yml").write_text(TEXT)
+    (tmp_path / ".venv/bin").mkdir(parents=True)
+    commands = []
+    monkeypatch.setattr(install, "run", lambda command, quiet=False: commands.append(command) or True)
+    monkeypatch.setattr(install, "made_by_this_python", lambda folder: True)
+    monkeypatch.setattr(install.subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=str(tmp_path)))
+    install.install("gpu")
+    assert any("vllm==0.31.0" in command for command in commands)
+    commands.clear()
+    install.install("cpu")
+    assert commands == []
+
+
+def test_only_the_cpu_sets_ask_for_cpu_builds(monkeypatch):
+    monkeypatch.setattr(install.shutil, "which", lambda name: "uv")
+    asks = {only: any("--torch-backend" in command for command in install.installers("python", only)) for only in (True, False)}
+    assert asks == {True: True, False: False}

@@ -69,7 +69,7 @@ def find_links() -> list[str]:
     return [part for part in os.environ.get("PIP_FIND_LINKS", "").split() if Path(part).is_dir()]
 
 
-def installers(python: str, base: str) -> list[list[str]]:
+def installers(python: str, only_cpu: bool) -> list[list[str]]:
     """Commands to try, fastest first; each is to be followed by the requirements."""
     commands = []
     uv = shutil.which("uv")
@@ -81,7 +81,7 @@ def installers(python: str, base: str) -> list[list[str]]:
         folders = [option for folder in find_links() for option in ("--find-links", folder)]
         if folders:
             commands.append(base + folders)
-        if base == "cpu":
+        if only_cpu:
             commands.append([*base, "--torch-backend", "cpu"])  # PyTorch's own CPU builds, a tenth of the size
     commands.append([python, "-m", "pip", "install", "--quiet"])
     return commands
@@ -104,12 +104,16 @@ def requirements(text: str, profile: Profile) -> tuple[list[str], list[str]]:
 
 
 def install(name: str) -> None:
+    stamp = ROOT / PROFILES[name].folder / "installed"
+    made = stamp.read_text() if stamp.exists() else ""
+    if name == "cpu" and made.startswith("gpu "):
+        name = "gpu"  # which holds the cpu set too: make's targets leave a GPU's venv as it is
     profile = PROFILES[name]
     folder = ROOT / profile.folder
-    stamp = folder / "installed"
     whole, alone = requirements((ROOT / "environment.yml").read_text(), profile)
-    wanted = hashlib.sha256("\n".join([name, sys.version, str(ROOT), *whole, *alone, *profile.removed]).encode()).hexdigest()
-    if stamp.exists() and stamp.read_text() == wanted:
+    parts = [sys.version, str(ROOT), *whole, *alone, *profile.removed]
+    wanted = f"{name} {hashlib.sha256(chr(10).join(parts).encode()).hexdigest()}"
+    if made == wanted:
         return
     if sys.version_info[:2] not in SUPPORTED:
         sys.exit(f"error: Python 3.11 or 3.12 is needed, this is {sys.version.split()[0]}; try make PYTHON=python3.11")
@@ -117,7 +121,7 @@ def install(name: str) -> None:
     if not made_by_this_python(folder):
         venv.create(folder, with_pip=True, clear=folder.exists())
     python = str(folder / "bin" / "python")
-    commands = installers(python, profile.base)
+    commands = installers(python, profile.base == "cpu")
     done = any(run([*command, *whole]) for command in commands)
     done = done and (not alone or any(run([*command, "--no-deps", *alone]) for command in commands))
     if not done or profile.removed and not run([python, "-m", "pip", "uninstall", "--quiet", "--yes", *profile.removed]):

@@ -78,7 +78,6 @@ class GeminiChat(ApiChat):
 
     async def _attempt(self, messages: list[Message], max_tokens: int) -> Reply:
         client = self._client()
-        import httpx2
         from google.auth.exceptions import GoogleAuthError
         from google.genai.errors import APIError
 
@@ -93,9 +92,9 @@ class GeminiChat(ApiChat):
             response = await client.aio.models.generate_content(model=self.name, contents=contents, config=config)
         except APIError as error:
             raise to_failure(error) from None
-        except httpx2.TimeoutException:
+        except _timeouts():
             raise AttemptFailed("timeout", "the connection timed out") from None
-        except httpx2.TransportError as error:
+        except _transport_errors() as error:
             where = self.base_url or "Google's API"
             reason = f"no connection to {where} ({type(error).__name__})"
             raise AttemptFailed("unavailable", reason, next_step="check the network and try again") from None
@@ -104,6 +103,29 @@ class GeminiChat(ApiChat):
         except (ValueError, TypeError, AttributeError) as error:  # what the SDK's parser makes of a body that is no reply
             raise AttemptFailed("unavailable", f"the server's answer is no Gemini reply ({type(error).__name__}: {error})") from None
         return to_reply(response)
+
+
+def _timeouts() -> tuple[type[Exception], ...]:
+    """Of the two transports of the SDK, which takes aiohttp where it is installed."""
+    import httpx2
+
+    aiohttp = _aiohttp()
+    return (httpx2.TimeoutException, aiohttp.ServerTimeoutError) if aiohttp else (httpx2.TimeoutException,)
+
+
+def _transport_errors() -> tuple[type[Exception], ...]:
+    import httpx2
+
+    aiohttp = _aiohttp()
+    return (httpx2.TransportError, aiohttp.ClientError) if aiohttp else (httpx2.TransportError,)
+
+
+def _aiohttp():
+    try:
+        import aiohttp
+    except ImportError:
+        return None
+    return aiohttp
 
 
 def thinking_config(model: str, thinking: Thinking) -> dict:
