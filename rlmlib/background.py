@@ -21,7 +21,7 @@ class BackgroundLoop:
         self._thread.start()
         self._name, self._process, self._closed = name, os.getpid(), False
 
-    def run(self, work: Coroutine, timeout_s: float, what: str):
+    def run(self, work: Coroutine, timeout_s: float | None, what: str):
         """The coroutine's result. An interrupt cancels the work.
 
         Raises InfrastructureError on a hang, after `close`, and in a process forked from the one that opened it.

@@ -10,7 +10,7 @@ import pytest
 from rlmlib.background import BackgroundLoop
 from rlmlib.config import validate
 from rlmlib.engine import Attempt
-from rlmlib.errors import RunError, TrainingError
+from rlmlib.errors import InfrastructureError, RunError, TrainingError
 from rlmlib.harness.trajectory import Rollout, Tokens, Turn
 from rlmlib.models.conversation import TokenSequence
 from rlmlib.training.ahead import Ahead
@@ -21,9 +21,9 @@ WAIT_S = 20
 SMALL = {"max_chars": 6000, "min_chars": 5000, "coding": 0.0, "research": 0.65, "pool": 1000}
 
 
-def params(**training):
-    values = {"prompts_per_step": 4, "max_async_level": 2, "max_off_policy_steps": 3, **training}
-    return validate({"name": "test", "tasks": SMALL, "training": values})
+def params(beta_max=0.15, **training):
+    values = {"steps": 100, "prompts_per_step": 4, "max_async_level": 2, "max_off_policy_steps": 3, **training}
+    return validate({"name": "test", "tasks": SMALL, "training": values, "reward": {"beta_max": beta_max}})
 
 
 class Double:
@@ -39,8 +39,10 @@ class Double:
         self.gates: dict[int, asyncio.Event] = {}
         self.some_began = threading.Condition()
 
-    def call(self, work, what):
-        return self.background.run(work, WAIT_S, what)
+    batch_timeout_s = WAIT_S
+
+    def call(self, work, what, timeout_s=WAIT_S):
+        return self.background.run(work, timeout_s, what)
 
     @contextlib.asynccontextmanager
     async def judging(self):
@@ -225,3 +227,44 @@ def test_closing_ends_what_is_under_way():
     with ahead(engine := Double(hangs=lambda n, prompt: True)):
         engine.wait_for(8)
     assert sorted(engine.cancelled) == list(range(8))
+
+
+def test_a_straggler_does_not_hold_up_the_batch_that_is_waited_for():
+    with ahead(engine := Double(hangs=lambda n, prompt: n == 0), max_async_level=1) as source:
+        batches = run_steps(source, 3)
+    assert all(len(batch.kept) == 4 for batch in batches)
+    assert [g.verdict for g in batches[2].dropped + source._dropped].count("stale") <= 1 and engine.cancelled[0] == 0
+
+
+def test_a_group_that_never_ends_ends_the_wait_with_a_clear_message():
+    engine = Double(hangs=lambda n, prompt: True)
+    engine.batch_timeout_s = 0.2
+    with ahead(engine) as source, pytest.raises(InfrastructureError, match="no group ended in 0 s"):
+        source.batch(0)
+
+
+def test_no_group_is_begun_that_no_step_is_left_for():
+    with ahead(engine := Double(), steps=3) as source:
+        run_steps(source, 3)
+    assert len(engine.begun) == 12
+
+
+def test_groups_of_equal_rewards_do_not_fill_a_batch():
+    with ahead(Double(right=lambda n: 4 if n % 2 else 2), keep_all_right=True, beta_max=0.0) as source:
+        batch = source.batch(0)
+    assert {g.verdict for g in batch.kept} == {"kept"} and "all_right" in {g.verdict for g in batch.dropped}
+
+
+def test_prompts_that_training_waits_for_outlive_a_restart():
+    hanging = Curriculum(1000, 5, random.Random(0)).draw(1, 0)[0]
+    with ahead(Double(hangs=lambda n, prompt: prompt == hanging)) as source:
+        run_steps(source, 3)
+        state = source.state()
+    assert state["again"] == [hanging]
+    drawn = Curriculum(1000, 5, random.Random(1))
+    engine = Double()
+    try:
+        with Ahead(engine, params(), drawn, 3, state["begun"], state["again"]) as source:
+            assert hanging in {g.prompt for g in source.batch(3).kept}
+    finally:
+        engine.background.close()

@@ -9,16 +9,19 @@ from rlmlib.engine import Attempt
 from rlmlib.errors import TrainingError
 from rlmlib.harness.trajectory import Rollout, Tokens, Turn
 from rlmlib.models.conversation import TokenSequence
+from rlmlib.runs import RunDir, read_jsonl
 from rlmlib.training.curriculum import Curriculum
-from rlmlib.training.groups import train_items
+from rlmlib.training.groups import Batch, Group, train_items
+from rlmlib.training.loop import log
 from rlmlib.training.metrics import metrics
 from rlmlib.training.take_turns import TakeTurns
 
 SMALL = {"max_chars": 6000, "min_chars": 5000, "coding": 0.0, "research": 0.65, "pool": 30}
 
 
-def params(**training):
-    return validate({"name": "test", "tasks": SMALL, "training": {"prompts_per_step": 4, "max_waves": 5, **training}})
+def params(beta_max=0.15, **training):
+    values = {"prompts_per_step": 4, "max_waves": 5, **training}
+    return validate({"name": "test", "tasks": SMALL, "training": values, "reward": {"beta_max": beta_max}})
 
 
 class Double:
@@ -86,6 +89,12 @@ def test_all_right_groups_are_kept_when_told():
     assert [g.verdict for g in batch.kept] == ["all_right"] * 4
 
 
+def test_all_right_groups_of_equal_rewards_are_never_kept():
+    """Without a cost penalty they have no gradient, and a batch of them would train on nothing but the KL term."""
+    with pytest.raises(TrainingError, match="0 of 4 with a signal"):
+        sample(lambda n: 4, keep_all_right=True, beta_max=0.0)
+
+
 def test_a_group_that_failed_for_the_machinery_is_never_counted_as_wrong():
     batch, _, _ = sample(lambda n: None if n == 0 else 2)
     row = metrics(batch, 0)
@@ -109,3 +118,9 @@ def test_trained_items_carry_advantages_that_sum_to_zero_in_each_group():
 def test_the_same_step_draws_the_same_prompts_again():
     first, second = (sample(lambda n: 2)[0] for _ in range(2))
     assert [g.prompt for g in first.kept] == [g.prompt for g in second.kept]
+
+
+def test_a_group_that_was_dropped_while_it_ran_has_no_rollouts_to_log(tmp_path):
+    run = RunDir(tmp_path)
+    log(run, 0, Batch([], [Group(5, [], [], "stale", 0)]), {"step": 0})
+    assert run.metrics == [{"step": 0}] and read_jsonl(run / "rollouts/step_0.jsonl") == []

@@ -56,6 +56,6 @@ def rewards(group: Sequence[Outcome], config: Reward = STUDY) -> list[float]:
 
 
 def advantages(group_rewards: Sequence[float]) -> list[float]:
-    """A_i = r_i - mean(r). Sums to zero."""
-    mean = sum(group_rewards) / len(group_rewards)
+    """A_i = r_i - mean(r). Sums to zero. None of none."""
+    mean = sum(group_rewards) / max(1, len(group_rewards))
     return [r - mean for r in group_rewards]

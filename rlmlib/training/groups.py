@@ -66,7 +66,9 @@ def score(prompt: int, attempts: list[Attempt], params: Params, version: int = 0
 
 
 def has_signal(group: Group, config: Training) -> bool:
-    return group.verdict == "kept" or (group.verdict == "all_right" and config.keep_all_right)
+    """Whether a group is worth a place in the batch: equal rewards have no gradient, and would only dilute that of the others."""
+    wanted = group.verdict == "kept" or (group.verdict == "all_right" and config.keep_all_right)
+    return wanted and len(set(group.rewards)) > 1
 
 
 def train_items(batch: Batch, config: Training) -> list[TrainItem]:

@@ -58,10 +58,11 @@ def train(
         if done:
             checkpoint.load_optimizer(run, done, optimizer, ranks)
         rows = run.metrics
+        stop_where_hopeless(run, rows, params)
         progress = Progress(run / "progress.json", "train", config.steps, done, show)
         with out_of_memory_named(params, "starting the sampler"), ranks.gathered(policy):
             engine = Engine(params, policy, config.max_async_level == 0, run / "pushed")
-        with engine, source_of(engine, params, state, rows) as source, Tracker(params, run, done) as tracker:
+        with engine, source_of(engine, params, state, rows, done) as source, Tracker(params, run, done) as tracker:
             for step in range(done, config.steps):
                 batch, row = train_step(step, params, policy, optimizer, engine, source, ranks)
                 if config.evaluate_every and (step + 1) % config.evaluate_every == 0:
@@ -89,13 +90,13 @@ def resume(run: RunDir, policy: Policy) -> tuple[int, dict]:
     return step, state
 
 
-def source_of(engine: Engine, params: Params, state: dict, rows: list[dict]) -> Source:
-    """Where batches come from: sampled in turns with training, or beside it."""
+def source_of(engine: Engine, params: Params, state: dict, rows: list[dict], done: int) -> Source:
+    """Where batches come from: sampled in turns with training, or beside it. state: of the checkpoint after `done` steps."""
     curriculum = Curriculum(params.tasks.pool, params.training.sideline_steps, random.Random(params.seed))
     if state:
         curriculum.restore(state["curriculum"])
     if params.training.max_async_level:
-        return Ahead(engine, params, curriculum, len(rows), state.get("begun", 0))
+        return Ahead(engine, params, curriculum, done, state.get("begun", 0), state.get("again", ()))
     return TakeTurns(engine, params, curriculum, rows[-1]["acceptance"] if rows else 1.0)
 
 
@@ -118,20 +119,23 @@ def train_step(
         engine.push(policy)
     source.trained(step + 1)
     seconds = {"sample_seconds": sampled - began, "train_seconds": time.monotonic() - sampled}
-    row = {"step": step, **metrics(batch, step), **stats, "lr": lr, **seconds, "sidelined": source.curriculum.sidelined(step)}
+    row = {"step": step, **metrics(batch, step), **stats, "lr": lr, **seconds, "sidelined": source.sidelined(step)}
     return batch, row
 
 
 def stop_where_hopeless(run: RunDir, rows: list[dict], params: Params):
     """Raises TrainingError where the last steps had no finite gradient, or the run diverges."""
+    if not rows:
+        return
     step = rows[-1]["step"]
     skipped = sum(1 for _ in takewhile(lambda row: row["skipped"], reversed(rows)))
     if skipped >= MAX_SKIPPED:
-        raise TrainingError(f"step {step}: no finite gradient for {skipped} steps; lower training.lr")
+        raise TrainingError(f"step {step}: no finite gradient for {skipped} steps; begin another run with a lower training.lr")
     if why := diverged(rows, params.training.watch):
         best = best_checkpoint(rows, checkpoint.steps(run), params.training.watch.window)
         kept = f"step_{best} is the best checkpoint" if best else "there is no checkpoint yet"
-        raise TrainingError(f"step {step}: stopped, as {why}; {kept}; lower training.lr, raise training.kl_tau or warmup_steps")
+        advice = "begin another run with a lower training.lr, or more training.kl_tau or warmup_steps"
+        raise TrainingError(f"step {step}: stopped, as {why}; {kept}; {advice}")
 
 
 def log(run: RunDir, step: int, batch: Batch, row: dict):

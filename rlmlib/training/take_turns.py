@@ -44,6 +44,10 @@ class TakeTurns:
     def trained(self, version: int):
         """The policy was updated and pushed."""
 
+    def sidelined(self, step: int) -> int:
+        """Prompts that are set aside at a step."""
+        return self.curriculum.sidelined(step)
+
     def state(self) -> dict:
         """What a checkpoint has to keep of it."""
         return {"curriculum": self.curriculum.state()}
