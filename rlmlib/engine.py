@@ -22,7 +22,8 @@ from .scoring.judge import ANSWER_CHARS, Judge, scorable
 from .scoring.static import check, is_correct
 from .tasks.base import Example
 
-BATCH_TIMEOUT_S = 3600.0
+JUDGING_S = 1800.0  # for the verdicts of a batch, waiting in line included
+CALL_TIMEOUT_S = 300.0
 CLOSE_TIMEOUT_S = 30.0
 RETRY_STREAM = 1 << 17  # sets the sampling keys of second attempts apart
 SHOWN_PROMPT_CHARS = 300  # of a leaf prompt in a rollouts file; the context is stored whole, once
@@ -109,11 +110,17 @@ class Engine:
 
         Raises InfrastructureError on a hang; ConfigError and RunError, which no other rollout would escape.
         """
-        return self.call(self._run(jobs), f"a batch of {len(jobs)} rollouts")
+        return self.call(self._run(jobs), f"a batch of {len(jobs)} rollouts", self.batch_timeout_s)
 
-    def call(self, work: Coroutine, what: str):
-        """The result of a coroutine in the engine's event loop. Raises InfrastructureError on a hang."""
-        return self._background.run(work, BATCH_TIMEOUT_S, what)
+    @property
+    def batch_timeout_s(self) -> float:
+        """Longer than any rollout may take with all its attempts and its verdict."""
+        harness = self.params.harness
+        return harness.attempts * harness.deadline_s + JUDGING_S
+
+    def call(self, work: Coroutine, what: str, timeout_s: float | None = CALL_TIMEOUT_S):
+        """The result of a coroutine in the engine's event loop. Raises InfrastructureError on a hang. timeout_s: None for no limit."""
+        return self._background.run(work, timeout_s, what)
 
     @contextlib.asynccontextmanager
     async def judging(self):
@@ -149,7 +156,8 @@ class Engine:
         async def once(number: int) -> Rollout:
             own = self.sampler.session(*job.key, RETRY_STREAM, number) if number else session
             try:
-                return await self._runner.run(job.example.question, job.example.context, own, self.params.sampling.max_turn_tokens)
+                context = await asyncio.to_thread(lambda: job.example.context)  # that of a data set may have to be built
+                return await self._runner.run(job.example.question, context, own, self.params.sampling.max_turn_tokens)
             finally:
                 own.close()
 
