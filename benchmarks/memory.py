@@ -1,13 +1,14 @@
-"""Peak memory of real training steps on the CPU beside the estimate of rlmlib/training/memory.py.
+"""Peak memory of real training steps, and of a batch that is sampled, on the CPU beside the estimate of rlmlib/training/memory.py.
 
     python benchmarks/memory.py [--quick] [--json]
 
-Each case loads a model and makes two optimiser steps in this process; its peak is VmHWM, less what there was before. Linux only.
-With MALLOC_MMAP_THRESHOLD_=131072 in the environment glibc gives back what is freed: then only tensors are measured, and the
-estimate is without its holes. That takes a third to two thirds more CPU time.
+Each case loads a model and makes two optimiser steps, or two replies of each conversation, in this process; its peak is VmHWM, less
+what there was before. Linux only. With MALLOC_MMAP_THRESHOLD_=131072 in the environment glibc gives back what is freed: then only
+tensors are measured, and the estimate is without its holes. That takes a third to two thirds more CPU time.
 """
 
 import argparse
+import asyncio
 import gc
 import json
 import os
@@ -25,7 +26,9 @@ from support import NumberChat, with_adapter  # noqa: E402
 from transformers import Qwen3Config, Qwen3ForCausalLM  # noqa: E402
 
 from rlmlib import config  # noqa: E402
+from rlmlib.models.base import Message  # noqa: E402
 from rlmlib.models.conversation import TokenSequence  # noqa: E402
+from rlmlib.models.torch_sampler import TorchSampler  # noqa: E402
 from rlmlib.training import memory  # noqa: E402
 from rlmlib.training.architecture import architecture, model_config  # noqa: E402
 from rlmlib.training.policy import Policy  # noqa: E402
@@ -45,7 +48,13 @@ class Case:
     trained: int = 128
     checkpointing: bool = False
 
+    def __str__(self) -> str:
+        name = f"{self.model:7}{self.tuning:5} {self.rows} x {self.length}, {self.trained} trained"
+        return f"{name}, checkpointing" if self.checkpointing else name
 
+
+CONVERSATIONS = (40, 896)  # of the tiny policy: how many, and tokens of each
+REPLY_TOKENS = 8
 QUICK = [
     Case("tiny", "lora", 1000, 4),
     Case("tiny", "full", 1000, 2),
@@ -133,22 +142,44 @@ def estimated(case: Case, params: config.Params) -> int:
 
 
 def measure(case: Case) -> dict:
+    params = params_of(case)
     settle()
     before = status("VmRSS")
-    params = params_of(case)
     policy = build(case, params)
     optimizer = torch.optim.AdamW(policy.trainable, lr=1e-5)
     length = case.length
     mask = [0] * (length - case.trained) + [1] * case.trained
     items = [TrainItem(TokenSequence(torch.randint(2, 1000, (length,)).tolist(), mask, [-3.0] * length), 1.0) for _ in range(case.rows)]
     settle()
-    began, cpu = time.monotonic(), time.process_time()
+    cpu = time.process_time()
     for _ in range(2):
         update(policy, optimizer, items, params.training, 0.7)
-    seconds, cpu = time.monotonic() - began, time.process_time() - cpu
-    grown = status("VmHWM") - before
-    want = estimated(case, params)
-    return {**vars(case), "measured": grown, "estimated": want, "ratio": want / grown, "seconds": seconds, "cpu_seconds": cpu}
+    return row(str(case), status("VmHWM") - before, estimated(case, params), time.process_time() - cpu)
+
+
+def measure_sampling(rows: int, length: int) -> dict:
+    """Two replies of each conversation, of which the second one's prompt fills the limit."""
+    model = Qwen3ForCausalLM(configuration("tiny")).float()
+    sampler = TorchSampler(Policy(model, NumberChat()).dense_weights(), NumberChat(), 0.7, length)
+    short = length // 10
+    prompts = [" ".join(["5"] * count) for count in (short, length - short - 3 * REPLY_TOKENS)]
+
+    async def converse(session):
+        for prompt in prompts:
+            await session.reply([Message("user", prompt)], REPLY_TOKENS)
+
+    async def all_converse():
+        await asyncio.gather(*(converse(session) for session in [sampler.session(number) for number in range(rows)]))
+
+    settle()
+    before, cpu = status("VmRSS"), time.process_time()
+    asyncio.run(all_converse())
+    want = sum(memory.torch_sampler(architecture(model.config), memory.FLOAT32, rows, length).values())
+    return row(f"tiny   {rows} conversations of {length} tokens", status("VmHWM") - before, want, time.process_time() - cpu)
+
+
+def row(name: str, measured: int, estimated: int, cpu_seconds: float) -> dict:
+    return {"name": name, "measured": measured, "estimated": estimated, "ratio": estimated / measured, "cpu_seconds": cpu_seconds}
 
 
 def main():
@@ -158,15 +189,14 @@ def main():
     options = parser.parse_args()
     torch.set_num_threads(1)
     measure(Case("tiny", "lora", 64, trained=32))  # what the first step of a process loads is none of any case's
-    for case in QUICK if options.quick else ALL:
-        row = measure(case)
+    runs = [lambda case=case: measure(case) for case in (QUICK if options.quick else ALL)]
+    for run in (*runs, lambda: measure_sampling(*CONVERSATIONS)):
+        found = run()
         if options.json:
-            print(json.dumps(row), flush=True)
+            print(json.dumps(found), flush=True)
         else:
-            name = f"{case.model:7}{case.tuning:5} {case.rows} x {case.length}, {case.trained} trained"
-            name += ", checkpointing" if case.checkpointing else ""
-            sizes = f"measured {row['measured'] / memory.MIB:6.0f} MiB  estimated {row['estimated'] / memory.MIB:6.0f} MiB"
-            print(f"{name:54} {sizes}  ratio {row['ratio']:.2f}  {row['cpu_seconds']:.1f} cpu s", flush=True)
+            sizes = f"measured {found['measured'] / memory.MIB:6.0f} MiB  estimated {found['estimated'] / memory.MIB:6.0f} MiB"
+            print(f"{found['name']:54} {sizes}  ratio {found['ratio']:.2f}  {found['cpu_seconds']:.1f} cpu s", flush=True)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from venv_of_peers import TRL, Unavailable, trl_folder  # noqa: E402
 WORK_LIMIT_S = 600
 ROUNDS = 3
 STEP_SIZES, SAMPLE_SIZES = (2, 4, 8, 16), (16, 32, 64)  # rows at once that the others are tried with
-STEPS, LEAF_S, ASYNC_LEVEL = 7, 1.0, 1
+STEPS, LEAF_S, ASYNC_LEVEL = 7, 1.0, 2
 PROMPTS_OF_LOOP = 8
 MODELS = {"tiny": 64, "small": 16}  # model -> conversations of a step
 

@@ -47,7 +47,9 @@ class Policy(Section):
     load_in_4bit: bool = Field(False, description="base weights in 4 bit (nf4); LoRA only")
     gradient_checkpointing: bool = Field(False, description="recompute activations in the backward pass: less memory, a third slower")
     logits_at_once: PositiveInt = Field(1024, description="positions whose logits exist at the same time")
-    threads: PositiveInt = Field(2, description="CPU threads of torch; more threads than free cores is far slower")
+    threads: PositiveInt = Field(
+        2, description="CPU threads of torch, shared where sampling runs beside training; more than free cores is far slower"
+    )
     lora: Lora = Lora()
     vllm: Vllm = Vllm()
 
@@ -202,8 +204,8 @@ class Training(Section):
     lr: PositiveFloat = Field(1e-3, description="AdamW learning rate, after warm-up")
     warmup_steps: Annotated[int, Field(ge=0)] = Field(0, description="steps over which lr rises linearly")
     schedule: Literal["constant", "linear", "cosine"] = Field("constant", description="lr after warm-up; linear and cosine fall to 0")
-    beta1: Share = Field(0.9, description="AdamW beta 1")
-    beta2: Share = Field(0.999, description="AdamW beta 2")
+    beta1: Annotated[float, Field(ge=0, lt=1)] = Field(0.9, description="AdamW beta 1")
+    beta2: Annotated[float, Field(ge=0, lt=1)] = Field(0.999, description="AdamW beta 2")
     weight_decay: Annotated[float, Field(ge=0)] = Field(0.0, description="AdamW weight decay")
     grad_clip: PositiveFloat = Field(1.0, description="gradient norm is clipped to it")
     drop_threshold: PositiveFloat = Field(0.2, description="a token whose probability moved by more is dropped from the policy term")
@@ -281,6 +283,8 @@ class Params(Section):
             raise ValueError("evaluation.seen_examples must be 0 with tasks.dataset, which has no questions of that kind")
         if self.training.parallel == "sharded" and (self.policy.load_in_4bit or self.policy.trainer == "unsloth"):
             raise ValueError("training.parallel: sharded needs policy.trainer: peft and no load_in_4bit")
+        if self.training.parallel == "sharded" and self.policy.sampler == "torch":
+            raise ValueError("training.parallel: sharded needs policy.sampler: vllm or server, as torch would sample on the CPU")
         if self.training.trained_subcalls and self.leaf.engine != "policy":
             raise ValueError("training.trained_subcalls needs leaf.engine: policy, as no other leaf is trained")
         if self.training.max_off_policy_steps <= self.training.max_async_level:

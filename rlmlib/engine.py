@@ -82,14 +82,19 @@ class Engine:
     """Runs rollouts of a policy. Use as a context manager. together, folder: see build_sampler."""
 
     def __init__(self, params: Params, policy, together: bool = True, folder: Path | None = None):
+        """Raises as build_sampler, with nothing left open."""
         self.params = params
-        self.sampler = build_sampler(params, policy, together, folder)
         self.leaf = choose.leaf(params.leaf, params.harness.leaf_timeout_s)
         self.judge = build_judge(params)
         self._judging = 0  # blocks that use the judge
-        self._server = server_of(params.harness)
-        self._runner = RolloutRunner(params.harness, self._server, self.leaf, params.leaf.concurrency)
-        self._background = BackgroundLoop()
+        with contextlib.ExitStack() as opened:
+            self._server = server_of(params.harness)
+            opened.callback(self._server.close)
+            self._runner = RolloutRunner(params.harness, self._server, self.leaf, params.leaf.concurrency)
+            self._background = BackgroundLoop()
+            opened.callback(self._background.close)
+            self.sampler = build_sampler(params, policy, together, folder)  # last, as it takes longest to start
+            opened.pop_all()
 
     def __enter__(self):
         return self

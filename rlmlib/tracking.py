@@ -10,6 +10,7 @@ import json
 import math
 import uuid
 import warnings
+from types import ModuleType
 from urllib.parse import urlsplit, urlunsplit
 
 from .config import Params
@@ -28,9 +29,8 @@ class Tracker:
 
         Raises ConfigError where a package is not installed.
         """
-        modules = {name: _import(name) for name in params.tracking.to}
         self._open = {}
-        for name, module in modules.items():
+        for name, module in imported(params).items():
             self._try(name, lambda name=name, module=module: self._start(name, module, params, run, step))
 
     def __enter__(self) -> "Tracker":
@@ -113,11 +113,16 @@ class _TensorBoard:
 BACKENDS = {"trackio": _Trackio, "wandb": _Wandb, "tensorboard": _TensorBoard}
 
 
-def _import(name: str):
-    try:
-        return importlib.import_module(PACKAGES[name])
-    except ImportError as error:
-        raise ConfigError(f"tracking.to: {name} cannot be imported ({one_line(error, 120)}); pip install {name}, or take it out") from None
+def imported(params: Params) -> dict[str, ModuleType]:
+    """The packages of tracking.to by name. Raises ConfigError where one is not installed."""
+    modules = {}
+    for name in params.tracking.to:
+        try:
+            modules[name] = importlib.import_module(PACKAGES[name])
+        except ImportError as error:
+            why = f"{name} cannot be imported ({one_line(error, 120)})"
+            raise ConfigError(f"tracking.to: {why}; pip install {name}, or take it out") from None
+    return modules
 
 
 def run_id(params: Params, run: RunDir) -> str:

@@ -17,6 +17,7 @@ from servers import HELD_S, Answer, openai_error
 from support import tiny_model
 
 MODEL = "base-model"
+_LOADING = threading.Lock()  # transformers changes global defaults while it loads a model
 
 
 class CompletionsServer:
@@ -25,7 +26,8 @@ class CompletionsServer:
     gate: replies are computed when they are asked for and sent once it is open. spoil: changes a completion before it is sent.
     """
 
-    def __init__(self, seed: int = 0, *, lora=True, dev_mode=True, raw_logprobs=False, max_model_len=256, key=None):
+    def __init__(self, seed: int = 0, *, lora=True, dev_mode=True, metrics=True, raw_logprobs=False, max_model_len=256, key=None):
+        self.seed, self.metrics, self.process = seed, metrics, 1.5
         self.lora, self.dev_mode, self.raw_logprobs, self.max_model_len, self.key = lora, dev_mode, raw_logprobs, max_model_len, key
         self.base, self.adapters, self.reloaded = tiny_model(seed), {}, None
         self.script: list[Answer] = []
@@ -53,8 +55,9 @@ class CompletionsServer:
         self._thread.join(timeout=5)
 
     def restart(self):
-        """Forget the adapters, as a new process has none."""
+        """Forget the adapters and the weights, as a new process has none."""
         self.adapters.clear()
+        self.base, self.process = tiny_model(self.seed), self.process + 1
 
     def paths(self, path: str) -> list[dict]:
         """Bodies of the requests to a path."""
@@ -68,6 +71,8 @@ class CompletionsServer:
             if self.script:
                 return self.script.pop(0)
             known = {"/v1/models": self._models, "/v1/completions": self._complete}
+            if self.metrics:
+                known["/metrics"] = self._metrics
             if self.lora:
                 known |= {"/v1/load_lora_adapter": self._load, "/v1/unload_lora_adapter": self._unload}
             if self.dev_mode:
@@ -77,6 +82,10 @@ class CompletionsServer:
     def _models(self, _body) -> Answer:
         cards = [{"id": MODEL, "object": "model", "parent": None, "max_model_len": self.max_model_len}]
         return Answer({"object": "list", "data": cards + [{"id": name, "parent": MODEL} for name in self.adapters]})
+
+    def _metrics(self, _body) -> Answer:
+        text = f"# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds {self.process}\n"
+        return Answer(text.encode(), headers={"content-type": "text/plain"})
 
     def _load(self, body) -> Answer:
         from peft import PeftModel
@@ -98,7 +107,8 @@ class CompletionsServer:
         from transformers import AutoModelForCausalLM
 
         assert body["method"] == "reload_weights"
-        self.reloaded = AutoModelForCausalLM.from_pretrained(body["kwargs"]["weights_path"]).float().eval()
+        with _LOADING:
+            self.reloaded = AutoModelForCausalLM.from_pretrained(body["kwargs"]["weights_path"]).float().eval()
         return Answer({"results": [None]})
 
     def _reset(self, _body) -> Answer:

@@ -150,6 +150,28 @@ def test_refusal_is_one_line_that_names_the_file_and_what_to_do(run, damage):
     assert "\n" not in message and "optimizer.pt" in message and "delete step_2" in message and "FRESH=1" in message
 
 
+def test_files_larger_than_memory_are_verified(run, monkeypatch):
+    def whole(path):
+        raise MemoryError(path)
+
+    monkeypatch.setattr(type(run.path), "read_bytes", whole)
+    assert checkpoint.verify(run / "checkpoints/step_2")["step"] == 2
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="has the device")
+def test_a_checkpoint_of_a_gpu_goes_on_without_one(tmp_path, made, monkeypatch):
+    monkeypatch.setattr(torch.serialization, "location_tag", lambda storage: "cuda:0")  # as torch.save writes it there
+    save(RunDir(tmp_path), 2, made)
+    monkeypatch.undo()
+    with pytest.raises(RuntimeError, match="CUDA"):
+        torch.load(tmp_path / "checkpoints/step_2/optimizer.pt", weights_only=True)
+    policy, optimizer, _ = trained(2)
+    checkpoint.load(RunDir(tmp_path), 2, policy)
+    checkpoint.load_optimizer(RunDir(tmp_path), 2, optimizer)
+    states = zip(optimizer.state.values(), made[1].state.values(), strict=True)
+    assert all(torch.equal(here["exp_avg"], there["exp_avg"]) for here, there in states)
+
+
 def test_damaged_checkpoint_changes_nothing_in_the_policy(run):
     (run / "checkpoints/step_2/optimizer.pt").write_bytes(b"x")
     policy, optimizer, _ = trained(2)

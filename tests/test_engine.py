@@ -8,7 +8,7 @@ from test_harness import Script
 from rlmlib import engine
 from rlmlib.config import validate
 from rlmlib.engine import Engine, Job
-from rlmlib.errors import RunError
+from rlmlib.errors import ConfigError, InfrastructureError, RunError
 from rlmlib.harness.protocol import parse_reply
 from rlmlib.scoring.judge import ANSWER_CHARS
 from rlmlib.tasks.base import Example
@@ -82,3 +82,26 @@ def test_an_answer_is_checked_by_the_type_of_its_example(monkeypatch):
     plain = Example("e", "coding", "T20", "train", "Which files?", "the context", '["a.py", "b.py"]')
     attempts, _ = run(monkeypatch, ["FINAL(b.py, a.py)"], example=plain)
     assert [attempt.correct for attempt in attempts] == [False]
+
+
+def test_nothing_slow_is_started_where_a_leaf_cannot_be_made(monkeypatch):
+    started = []
+    monkeypatch.setattr(engine, "build_sampler", lambda *_: started.append("sampler"))
+    with pytest.raises(ConfigError, match="base_url"):
+        Engine(validate({"name": "test", "leaf": {"engine": "openai", "model": "m"}}), None)
+    with pytest.raises(ConfigError, match="base_url"):
+        Engine(validate({"name": "test", "judge": {"engine": "openai", "model": "m"}}), None)
+    assert started == []
+
+
+def test_what_is_open_is_closed_where_the_sampler_does_not_start(monkeypatch):
+    def fails(*_):
+        raise InfrastructureError("no server")
+
+    closed = []
+    for kind in (engine.BackgroundLoop, engine.server_of(validate({"name": "test"}).harness).__class__):
+        monkeypatch.setattr(kind, "close", lambda self, close=kind.close: (closed.append(type(self).__name__), close(self)))
+    monkeypatch.setattr(engine, "build_sampler", fails)
+    with pytest.raises(InfrastructureError, match="no server"):
+        Engine(validate({"name": "test"}), None)
+    assert sorted(closed) == ["BackgroundLoop", "ReplServer"]

@@ -81,12 +81,12 @@ def test_a_layer_keeps_what_the_formula_says(kind, dtype, tuning):
 
 
 def test_estimate_is_near_the_measured_peak():
-    """Real optimiser steps in a process of their own; benchmarks/memory.py has more of them."""
+    """Real optimiser steps and a real batch of the torch sampler in a process of their own; benchmarks/memory.py has more of them."""
     command = [sys.executable, ROOT / "benchmarks/memory.py", "--quick", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=400, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(rows) == 4
+    assert len(rows) == 5
     assert [row for row in rows if not 0.7 < row["ratio"] < 1.3] == []
 
 
@@ -94,7 +94,45 @@ def test_what_is_sampled_in_turns_is_not_added_to_what_is_trained():
     turns, both = (
         memory.estimate(params(training={"max_async_level": level}), architecture(model_config("tiny")), "cpu", 0) for level in (0, 1)
     )
-    assert both.peak - turns.peak == min(sum(both.training.values()), sum(both.sampling.values()))
+    assert turns.peak == sum(turns.always.values()) + max(sum(turns.training.values()), sum(turns.sampling.values()))
+    assert both.peak == sum(both.terms.values())
+
+
+@pytest.mark.parametrize(
+    ("training", "count"),
+    [
+        ({}, 40 * 4),  # a wave
+        ({"prompts_per_step": 2}, 10 * 4),
+        ({"prompts_per_step": 2, "evaluate_every": 5}, 64),  # a short evaluation, between waves
+        ({"max_async_level": 3}, 16 * 3 * 4),
+        ({"max_async_level": 3, "evaluate_every": 5}, 16 * 3 * 4 + 64),
+    ],
+)
+def test_conversations_that_are_sampled_at_once(training, count):
+    assert memory.conversations(params(training=training)) == count
+
+
+def test_sampling_grows_with_its_conversations_and_no_prefill_is_larger_than_its_limit():
+    model = architecture(model_config("tiny"))
+    few, many = (memory.torch_sampler(model, 4, rows, 896) for rows in (10, 160))
+    assert many["sampler's cache"] == 16 * few["sampler's cache"] == 2 * 160 * 896 * 768 * 2
+    assert 10 * few["sampler's batch"] > many["sampler's batch"] > 4 * memory.SCORES_AT_ONCE
+
+
+def test_ranks_on_cpus_share_the_memory_of_one_machine():
+    model = architecture(model_config("smollm2"))
+
+    def of(kind, ranks, **training):
+        wanted = params(policy={"model": "smollm2", "sampler": "server", "vllm": {"urls": ["http://h/v1"]}}, training=training)
+        return memory.estimate(wanted, model, kind, 80 * memory.GIB, ranks)
+
+    assert of("cpu", 8).peak == 8 * of("cpu", 1).peak
+    assert of("cuda", 8).peak == of("cuda", 1).peak
+    assert of("cpu", 8, parallel="sharded").terms["base weights"] == of("cpu", 1).terms["base weights"]
+    assert (
+        memory.estimate(params(), model, "cpu", 0, 8).terms["sampler's cache"]
+        == (memory.estimate(params(), model, "cpu", 0, 1).terms["sampler's cache"])
+    )
 
 
 def test_terms_shrink_by_their_knobs():
@@ -111,7 +149,8 @@ def test_terms_shrink_by_their_knobs():
     assert of(gradient_checkpointing=True)["activations"] < 0.15 * plain["activations"]
     assert of(logits_at_once=256)["logits"] == plain["logits"] // 4
     assert of(tuning="full")["AdamW states"] == 8 * model.parameters
-    assert of(4, {"parallel": "sharded"}, tuning="full")["AdamW states"] == 2 * model.parameters
+    server = {"sampler": "server", "vllm": {"urls": ["http://h/v1"]}}
+    assert of(4, {"parallel": "sharded"}, tuning="full", **server)["AdamW states"] == 2 * model.parameters
     assert of(4, tuning="full")["AdamW states"] == 8 * model.parameters
     assert of(sampler="vllm")["vLLM"] == round(0.45 * 80 * memory.GIB)
 

@@ -74,8 +74,7 @@ def test_a_step_that_runs_out_of_memory():
 
 
 def test_a_memory_error_where_there_is_none_left_to_estimate_with():
-    expected = "out of memory in starting the sampler; name a smaller policy.model, or training.parallel: sharded on more GPUs"
-    assert said(SAMPLER) == expected
+    assert said(SAMPLER) == "out of memory in starting the sampler; name a smaller policy.model"
 
 
 def params(**policy) -> config.Params:

@@ -2,6 +2,7 @@
 
 import json
 import socket
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -16,6 +17,14 @@ from rlmlib.training.preflight import check, preflight
 
 QWEN = "Qwen/Qwen3-4B-Instruct-2507"
 PAID = {"engine": "gemini", "model": "gemini-3.1-flash-lite", "max_tokens": 2000, "window_tokens": 20_000}
+
+
+@pytest.fixture(autouse=True)
+def a_key(monkeypatch):
+    """What a leaf or judge behind an API needs, so that preflight lets it through; nothing is asked of them."""
+    for name in ("GOOGLE_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GEMINI_API_KEY", "test-key")
 
 
 def params(**sections) -> config.Params:
@@ -149,6 +158,50 @@ def test_servers_that_do_not_answer_are_named():
         up = params(policy={"sampler": "server", "vllm": {"urls": [url]}})
         check(preflight(up), up)
     assert f"policy.vllm.urls: {url[7:-3]} does not answer" in refusal(up)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["http://me:hunter2@127.0.0.1", "http://me:hunter2@127.0.0.1:9/v1", "http://me:hunter2/v1", "http://me:hunter2@[::1/v1", "hunter2"],
+)
+def test_an_address_is_told_without_its_user_and_password(address, monkeypatch):
+    def refuse(place, timeout):
+        raise ConnectionRefusedError("refused")
+
+    monkeypatch.setattr(module.socket, "create_connection", refuse)
+    message = refusal(params(policy={"sampler": "server", "vllm": {"urls": [address]}}))
+    assert "policy.vllm.urls" in message
+    assert "hunter2" not in message and "me:" not in message
+    assert ("127.0.0.1:" in message.replace("http://127.0.0.1:8000", "")) == ("@127" in address)
+
+
+def test_keys_and_addresses_that_are_missing_are_named(monkeypatch):
+    monkeypatch.delenv("GEMINI_API_KEY")
+    wanted = params(leaf=PAID, judge={"engine": "openai", "model": "a-judge"})
+    message = refusal(wanted)
+    assert "leaf: no Gemini API key: set GEMINI_API_KEY" in message
+    assert "judge: base_url: an engine 'openai' needs one" in message
+    check(preflight(wanted, device="80GB"), wanted)
+
+
+def test_a_tracker_that_is_not_installed_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    assert "tracking.to: wandb cannot be imported" in refusal(params(tracking={"to": ["wandb"]}))
+
+
+def test_a_mistyped_lora_target_is_named():
+    wrong = params(policy={"lora": {"targets": ["q_proj", "k_porj"]}})
+    assert "policy.lora.targets: no linear layer is named 'k_porj'; did you mean 'k_proj'?" in refusal(wrong)
+    full = params(policy={"tuning": "full", "lora": {"targets": ["k_porj"]}})
+    check(preflight(full), full)
+
+
+@pytest.mark.parametrize(("policy", "width"), [({}, 4), ({"tuning": "full"}, 4), ({"tuning": "full", "dtype": "bfloat16"}, 2)])
+def test_weights_for_the_sampler_are_as_wide_on_the_disk_as_they_are_trained(policy, width):
+    report = preflight(qwen(policy), device="80GB")
+    model = report.model
+    trained = model.parameters if policy else model.adapter_parameters([linear.name for linear in model.linears], 16)
+    assert report.disk["weights for the sampler"] == 2 * trained * width
 
 
 def test_all_that_is_wrong_is_told_at_once():

@@ -1,6 +1,7 @@
 """The sampler of OpenAI-compatible servers, against one that really samples from the adapters that it is told to load."""
 
 import asyncio
+import time
 
 import pytest
 import torch
@@ -51,7 +52,7 @@ def policy():
 def sampler_of(*servers, folder, policy=None, **changes):
     """Each is the real thing but for its shorter waits."""
     options = {"max_sequence": 200, "reply_timeout_s": 20.0, "retries": QUICK, **changes}
-    endpoints = [CompletionServer(server.url, server.key) for server in servers]
+    endpoints = [CompletionServer(server.url, server.key, QUICK) for server in servers]
     made = ServerSampler(endpoints, NumberChat(), TEMPERATURE, weights=PushedWeights(folder), **options)
     if policy is not None:
         made.load_first(policy)
@@ -306,9 +307,151 @@ def test_a_server_that_goes_is_replaced_by_another_one(policy, tmp_path):
             assert len(goes.sampled) == 3
         run(session.reply([Message("user", "7")], 10))
         assert gap(policy, session.sequence) < CLOSE
-        with pytest.raises(InfrastructureError, match=f"{goes.url}: /v1/load_lora_adapter failed .no connection"):
+        with pytest.raises(
+            InfrastructureError, match=f"{goes.url}: /v1/load_lora_adapter: no connection .* after 3 attempts; start the server or"
+        ):
             sampler.push(policy)
         assert sampler.version == 0 and len(stays.adapters) == 1, "what was loaded in vain is unloaded"
+        sampler.close()
+
+
+def test_a_server_that_hangs_is_left_after_one_attempt_and_comes_back(policy, tmp_path, monkeypatch):
+    monkeypatch.setattr(server_sampler, "DOWN_S", 0.05)
+    monkeypatch.setattr(server_sampler, "PROBE_S", 0.3)
+    retries = RetryPolicy(attempts=3, first_delay_s=0.01, attempt_timeout_s=1.5)
+    with CompletionsServer() as hangs, CompletionsServer() as answers:
+        sampler = sampler_of(hangs, answers, folder=tmp_path, policy=policy, retries=retries)
+        hangs.gate.clear()
+
+        async def together(*keys):
+            return await asyncio.gather(*(ask(sampler, key, tokens=4) for key in keys))
+
+        assert all(gap(policy, sequence) < CLOSE for sequence in run(together(0, 1, 2, 3)))
+        asked = len(policy_requests(hangs))
+        assert asked == 2, "each of its conversations lost one attempt"
+        assert all(gap(policy, sequence) < CLOSE for sequence in run(together(4, 5, 6, 7)))
+        assert len(policy_requests(hangs)) == asked, "it is asked for no reply as long as it hangs"
+        hangs.gate.set()
+        while sampler._servers[0].down:
+            time.sleep(0.005)
+        run(together(8, 9))
+        assert len(policy_requests(hangs)) == asked + 1
+        sampler.close()
+
+
+def policy_requests(server) -> list[dict]:
+    return [body for body in server.paths("/v1/completions") if body["model"] != MODEL]
+
+
+def test_attempts_share_the_deadline(server, tmp_path):
+    sampler = sampler_of(server, folder=tmp_path, reply_timeout_s=30.0, retries=None)
+    assert sampler._retries.attempt_timeout_s == 10.0
+    sampler.close()
+
+
+BLIPS = {"500": openai_error(500, "boom"), "cut connection": Answer(b'{"x', headers={"content-length": "4000"})}
+
+
+@pytest.mark.parametrize("blip", BLIPS.values(), ids=BLIPS)
+@pytest.mark.parametrize("adapter", [True, False])
+def test_a_push_goes_through_passing_faults(server, tmp_path, blip, adapter):
+    policy = bare_policy(adapter=adapter)
+    sampler = sampler_of(server, folder=tmp_path, policy=policy)
+    perturb(policy)
+    server.script = [blip] * 2
+    sampler.push(policy)
+    assert sampler.version == 1 and gap(policy, reply(sampler)) < CLOSE
+    sampler.close()
+
+
+def test_a_load_whose_answer_was_lost_is_no_failure(sampler, server, policy, monkeypatch):
+    whole, lost = server._load, []
+
+    def load(body):
+        answer = whole(body)
+        lost.append(answer)
+        return answer if len(lost) > 1 else openai_error(503, "proxy timed out")
+
+    monkeypatch.setattr(server, "_load", load)
+    perturb(policy)
+    sampler.push(policy)
+    assert len(lost) == 2 and gap(policy, reply(sampler)) < CLOSE
+
+
+def test_full_weights_are_never_sampled_from_a_restarted_server(server, tmp_path):
+    policy = bare_policy()
+    sampler = sampler_of(server, folder=tmp_path, policy=policy)
+    perturb(policy)
+    sampler.push(policy)
+
+    async def main():
+        server.gate.clear()
+        running = [asyncio.create_task(ask(sampler, key)) for key in range(3)]
+        for _ in running:
+            assert await asyncio.to_thread(server.held.acquire, timeout=10)
+        server.restart()
+        server.gate.set()
+        return await asyncio.gather(*running)
+
+    assert all(gap(policy, sequence) < CLOSE for sequence in run(main()))
+    assert len(server.paths("/collective_rpc")) == 3, "two pushes, and once for all replies"
+    server.restart()
+    assert gap(policy, reply(sampler, 5)) < CLOSE
+    server.restart()
+    server.dev_mode = False
+    assert "was restarted, and has forgotten the weights after 3 attempts" in error_of(sampler)
+    sampler.close()
+
+
+def test_a_failed_push_of_full_weights_leaves_no_server_ahead(tmp_path):
+    policy, old = bare_policy(), bare_policy()
+    with CompletionsServer() as one, CompletionsServer() as two:
+        sampler = sampler_of(one, two, folder=tmp_path, policy=policy)
+        perturb(policy)
+        two.dev_mode = False
+        with pytest.raises(InfrastructureError, match=f"{two.url}: /collective_rpc: refused"):
+            sampler.push(policy)
+        two.dev_mode = True
+        assert sampler.version == 0
+        for key in range(2):
+            assert gap(old, reply(sampler, key)) < CLOSE < gap(policy, reply(sampler, key))
+        sampler.close()
+
+
+def test_full_weights_need_a_server_that_tells_its_process(tmp_path):
+    for options, wanted in (({"metrics": False}, "404"), ({}, "no process_start_time_seconds")):
+        with CompletionsServer(**options) as server:
+            if server.metrics:
+                server._metrics = lambda _body: Answer(b"vllm:num_requests_running 0.0\n")
+            sampler = sampler_of(server, folder=tmp_path)
+            with pytest.raises(InfrastructureError, match=f"/metrics: refused .*{wanted}.*--api-server-count 1"):
+                sampler.load_first(bare_policy())
+            assert not server.paths("/collective_rpc")
+            sampler.close()
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["in the run", "in a folder of many runs"])
+def test_what_a_killed_process_left_goes_when_its_run_starts_again(server, policy, tmp_path, shared):
+    exchange = tmp_path / "exchange" if shared else ""
+    made = exchange or tmp_path / "run"
+
+    def weights(run):
+        return PushedWeights(tmp_path / run, exchange)
+
+    def of(folders):
+        endpoints = [CompletionServer(server.url)]
+        return ServerSampler(endpoints, NumberChat(), TEMPERATURE, 200, folders, 20.0, QUICK)
+
+    killed, other = of(weights("run")), of(weights("other run"))
+    for sampler in (killed, other):
+        sampler.load_first(policy)
+    left, kept = list(server.adapters)
+    assert (made / left).exists() and (tmp_path / "other run" / kept).exists() != shared
+    again = of(weights("run"))
+    assert list(server.adapters) == [kept] and not (made / left).exists()
+    again.load_first(policy)
+    assert gap(policy, reply(again)) < CLOSE and gap(policy, reply(other)) < CLOSE, "another run goes on"
+    for sampler in (again, other, killed):
         sampler.close()
 
 
@@ -323,13 +466,18 @@ def test_failed_load_says_what_to_do_and_the_last_adapter_serves(sampler, server
     if fault == "not allowed":
         server.lora = False
     elif fault == "500":
-        server.script = [openai_error(500, "Call to add_lora method failed: LoRA rank 64 is greater than max_lora_rank 16")]
+        server.script = [openai_error(500, "Call to add_lora method failed: LoRA rank 64 is greater than max_lora_rank 16")] * 3
     else:
         monkeypatch.setattr(Policy, "save_adapter", lambda self, folder: None)
     with pytest.raises(InfrastructureError) as caught:
         sampler.push(policy)
     said = str(caught.value)
-    assert server.url in said and "--enable-lora" in said and "VLLM_ALLOW_RUNTIME_LORA_UPDATING" in said and "\n" not in said
+    assert (
+        f"{server.url}: /v1/load_lora_adapter: refused" in said
+        and "--enable-lora" in said
+        and "VLLM_ALLOW_RUNTIME_LORA_UPDATING" in said
+        and "\n" not in said
+    )
     server.lora = True
     assert sampler.version == 0 and reply(sampler, 5).ids == before.ids
 
@@ -357,11 +505,12 @@ def test_full_weights_are_reloaded_between_replies(server, tmp_path):
     early, late = run(main())
     assert gap(old, early) < CLOSE < gap(policy, early)
     assert gap(policy, late) < CLOSE < gap(old, late)
-    assert sampler.version == 1 and not list(tmp_path.glob("policy-*"))
+    assert sampler.version == 1 and len(list(tmp_path.glob("policy-*"))) == 1
     server.dev_mode = False
-    with pytest.raises(InfrastructureError, match="/collective_rpc failed .*VLLM_SERVER_DEV_MODE=1"):
+    with pytest.raises(InfrastructureError, match="/collective_rpc: refused .404.*VLLM_SERVER_DEV_MODE=1"):
         sampler.push(policy)
     sampler.close()
+    assert not list(tmp_path.glob("policy-*"))
 
 
 @pytest.mark.parametrize(

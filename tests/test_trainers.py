@@ -271,6 +271,7 @@ def test_autocast_computes_in_bfloat16_and_keeps_gradients_in_float32():
         ({"load_in_4bit": True}, None, "GPU"),
         ({"lora": {"targets": ["q_proj", "lm_head"]}}, None, "lm_head"),
         ({"lora": {"targets": ["no_such_layer"]}}, None, "no_such_layer"),
+        ({"lora": {"targets": ["q_proj", "k_porj"]}}, None, "'k_porj'; did you mean 'k_proj'"),
         ({"model": "/no/such/folder"}, None, "/no/such/folder"),
         ({}, {"max_sequence_tokens": 257}, "256 positions"),
     ],

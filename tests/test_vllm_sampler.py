@@ -154,6 +154,7 @@ def test_replies_come_from_one_thread_and_do_not_wait_for_one_another(sampler, e
         await short
         assert not long.done()
         later = ask(sampler, 3, 2)  # joins the batch that runs
+        await begun(engine)
         engine.allow(4)
         await later
         assert not long.done()
@@ -188,6 +189,7 @@ def test_push_serves_what_begins_after_it_and_leaves_what_runs(sampler, engine, 
         await asyncio.to_thread(sampler.push, PolicyDouble())
         assert sampler.version == 1 and not early.done()
         late = ask(sampler, 2, 5)
+        await begun(engine)
         engine.allow(10)
         assert tokens_of(await late) == {1}
         assert {adapter.version for adapter in engine.adapters} == {0, 1} and len(list(folder.iterdir())) == 2
@@ -345,6 +347,26 @@ def test_faults_of_one_request_are_its_own(sampler, engine):
     assert isinstance(refused, InfrastructureError) and "the prompt is too long" in str(refused)
     assert isinstance(broken, InfrastructureError) and str(broken) == "it broke"
     assert fine.completion_tokens == 14
+
+
+@pytest.mark.parametrize("adapted", [True, False])
+def test_fault_at_the_beginning_of_a_reply_or_the_end_of_a_push_is_told_at_once(sampler, engine, monkeypatch, adapted):
+    def broken(*_):
+        raise RuntimeError("CUDA error")
+
+    sampler.push(PolicyDouble())
+    monkeypatch.setattr(engine, "drop_adapter" if adapted else "add", broken)
+    began = time.monotonic()
+    with pytest.raises(InfrastructureError, match=r"vLLM failed \(RuntimeError: CUDA error\)"):
+        sampler.push(PolicyDouble()) if adapted else run(reply_of(sampler))
+    assert time.monotonic() - began < WAIT_S / 2
+
+
+def test_folders_of_a_killed_process_are_deleted(folder):
+    left = PushedWeights(folder).save(PolicyDouble())
+    assert left.exists()
+    PushedWeights(folder)
+    assert not left.exists()
 
 
 def test_adapter_that_is_not_loaded_leaves_the_last_one(sampler, engine, folder):

@@ -1,18 +1,24 @@
 """One server with vLLM's completions: a request of token ids, and what must hold of the answer before it is trained on."""
 
 import asyncio
+import contextlib
 import json
 import math
+import re
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from ..errors import ConfigError, InfrastructureError
+from . import retry
 from .api import MESSAGE_CHARS, failure_of_status
 from .base import Reply
 from .openai_compatible import NO_KEY
-from .retry import AttemptFailed, parse_retry_after
+from .retry import AttemptFailed, RetryPolicy, parse_retry_after
 
 ADMIN_S = 300.0
+UNLOAD_S = 30.0
+ADMIN_RETRIES = RetryPolicy(attempts=5, max_delay_s=8.0, attempt_timeout_s=2 * ADMIN_S)  # through a blip of some seconds
 PROBE_TEMPERATURES = (0.5, 2.0)
 SAME = 1e-4  # log-probs nearer than this are equal
 OUT_OF_RANGE = 1e-3  # a log-prob above zero by more is none
@@ -44,19 +50,30 @@ class UnknownModel(AttemptFailed):
         super().__init__("unavailable", message, next_step="check the server's log")
 
 
+class NoConnection(AttemptFailed):
+    """Nobody answers at the address, or the connection was cut."""
+
+    def __init__(self, message: str):
+        super().__init__("unavailable", message, next_step="start the server or correct policy.vllm.urls")
+
+
 class CompletionServer:
     """A server behind `url`, such as http://127.0.0.1:8000/v1. For one event loop."""
 
-    def __init__(self, url: str, api_key: str | None = None):
+    def __init__(self, url: str, api_key: str | None = None, retries: RetryPolicy = ADMIN_RETRIES):
+        """retries: of commands, not of replies."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigError(f"policy.vllm.urls: '{url}' is no HTTP address; write it like http://127.0.0.1:8000/v1")
         if parts.username or parts.password:
             raise ConfigError("policy.vllm.urls: holds a user or password, which would end up in logs; set VLLM_API_KEY")
         self.url, self._origin = url.rstrip("/"), f"{parts.scheme}://{parts.netloc}"
-        self._key, self._client = api_key, None
-        self.down_until = 0.0  # by the event loop's clock
-        self.model = None  # name of its own weights; `check` learns it
+        self._key, self._client, self._retries = api_key, None, retries
+        self.model, self.adapters = None, []  # names of its own weights and of what is loaded; `check` learns them
+        # Kept by the sampler:
+        self.down = False
+        self.process = None  # which of its processes has the weights that were pushed, where all weights are
+        self.loading = asyncio.Lock()
 
     async def check(self, prompt: list[int], max_sequence: int):
         """Learn its model's name and find out whether it serves for training: token ids, and log-probs after temperature.
@@ -67,6 +84,7 @@ class CompletionServer:
             models = self._json(await self._send("GET", f"{self.url}/models"))
             base = next(card for card in models["data"] if not card.get("parent"))
             self.model, room = base["id"], base.get("max_model_len")
+            self.adapters = [card["id"] for card in models["data"] if card.get("parent")]
         except AttemptFailed as failure:
             raise InfrastructureError(f"{self.url}: {failure}; {failure.next_step}") from None
         except (KeyError, TypeError, AttributeError, StopIteration):
@@ -143,16 +161,60 @@ class CompletionServer:
         return ids, logprobs
 
     async def admin(self, path: str, next_step: str, **body):
-        """POST to the server itself, outside the API. Raises InfrastructureError that says what to do next."""
-        try:
-            async with asyncio.timeout(ADMIN_S):
-                answer = await self._send("POST", self._origin + path, body)
-        except TimeoutError:
-            raise InfrastructureError(f"{self.url}: {path} did not end within {ADMIN_S:g} s; {next_step}") from None
-        except AttemptFailed as failure:
-            raise InfrastructureError(f"{self.url}: {path} failed ({failure}); {next_step}") from None
-        if '"success":false' in answer.replace(" ", ""):
-            raise InfrastructureError(f"{self.url}: {path} had no effect; {next_step}")
+        """POST to the server itself, outside the API; again after passing faults. Raises InfrastructureError that says what to do next."""
+
+        async def step():
+            answer = await self._send("POST", self._origin + path, body)
+            if '"success":false' in answer.replace(" ", ""):
+                raise AttemptFailed("unavailable", "it had no effect")
+
+        await self._insist(path, step, next_step)
+
+    async def load_adapter(self, name: str, folder: str, next_step: str):
+        """Load it under a name that no other adapter ever has. Raises InfrastructureError."""
+
+        async def step():
+            try:
+                await self._send("POST", f"{self._origin}/v1/load_lora_adapter", {"lora_name": name, "lora_path": folder})
+            except AttemptFailed as failure:
+                if "already been loaded" not in str(failure):  # by an attempt whose answer was lost
+                    raise
+
+        await self._insist("/v1/load_lora_adapter", step, next_step)
+
+    async def unload_adapter(self, name: str):
+        """Tried once: the server may be gone, or never have loaded it."""
+        with contextlib.suppress(AttemptFailed, TimeoutError):
+            async with asyncio.timeout(UNLOAD_S):
+                await self._send("POST", f"{self._origin}/v1/unload_lora_adapter", {"lora_name": name})
+
+    async def process_start(self, next_step: str) -> str:
+        """As `running_process`, again after passing faults. Raises InfrastructureError."""
+        return await self._insist("/metrics", self.running_process, next_step)
+
+    async def running_process(self) -> str:
+        """When the process that answers was started, by its own metrics: no other one has the same. Raises AttemptFailed."""
+        found = re.search(r"^process_start_time_seconds (\S+)", await self._send("GET", f"{self._origin}/metrics"), re.MULTILINE)
+        if not found:
+            raise AttemptFailed("rejected", "it shows no process_start_time_seconds")
+        return found[1]
+
+    async def _insist(self, path: str, step: Callable[[], Awaitable[str | None]], next_step: str) -> str:
+        """What the step gives, tried again after faults that may pass. Raises ModelError that tells no connection from a refusal."""
+
+        async def attempt() -> Reply:
+            try:
+                async with asyncio.timeout(ADMIN_S):
+                    return Reply(await step() or "done", 0, 0)
+            except TimeoutError:
+                raise AttemptFailed("timeout", f"did not end within {ADMIN_S:g} s", next_step=next_step, retry=False) from None
+            except NoConnection:
+                raise
+            except AttemptFailed as failure:
+                passing = failure.retry and not isinstance(failure, UnknownModel)
+                raise AttemptFailed(failure.kind, f"refused ({failure})", next_step=next_step, retry=passing) from None
+
+        return (await retry.call(attempt, self._retries, 2 * ADMIN_S, f"{self.url}: {path}")).text
 
     async def aclose(self):
         if self._client is not None:
@@ -184,8 +246,7 @@ class CompletionServer:
         except openai.APITimeoutError:
             raise AttemptFailed("timeout", f"{self.url} timed out") from None
         except openai.APIConnectionError as error:
-            reason = f"no connection to {self.url} ({type(error.__cause__).__name__})"
-            raise AttemptFailed("unavailable", reason, next_step="start the server or correct policy.vllm.urls") from None
+            raise NoConnection(f"no connection to {self.url} ({type(error.__cause__).__name__})") from None
 
     @staticmethod
     def _json(text: str):

@@ -1,6 +1,8 @@
 """A fresh folder for each version of the policy's weights, from which an engine loads them."""
 
+import hashlib
 import itertools
+import platform
 import shutil
 import tempfile
 import uuid
@@ -12,13 +14,18 @@ from ..runs import writing
 class PushedWeights:
     """Folders whose names are never used twice, so that no engine can take one version for another.
 
-    parent: where they are made; None: a temporary folder, which only this machine sees.
+    folder: the run's own, with which one process at a time works. Whatever a killed one left is deleted.
+    exchange: where they are made instead, a folder of many runs, in which only this run's are deleted.
+    Without either it is a temporary folder, which only this machine sees.
     """
 
-    def __init__(self, parent: str | Path | None = None):
-        self._own = None if parent else Path(tempfile.mkdtemp(prefix="rlm-weights-"))
-        self._parent = self._own or Path(parent).resolve()
-        self._name, self._numbers, self._made = f"policy-{uuid.uuid4().hex[:12]}", itertools.count(), set()
+    def __init__(self, folder: str | Path | None = None, exchange: str | Path = ""):
+        self._own = None if folder or exchange else Path(tempfile.mkdtemp(prefix="rlm-weights-"))
+        self._parent = self._own or Path(exchange or folder).resolve()
+        self.prefix = f"policy-{_mark(folder) if folder else uuid.uuid4().hex[:12]}-"  # of all names of this run, on this machine
+        self._name, self._numbers, self._made = self.prefix + uuid.uuid4().hex[:12], itertools.count(), set()
+        for left in self._parent.glob(f"{self.prefix if exchange else 'policy-'}*"):  # a run may have been moved with its own folder
+            self.remove(left)
 
     def save(self, policy) -> Path:
         """Write policy.save_adapter into a new folder. Raises RunError where the disk does not take it."""
@@ -39,3 +46,8 @@ class PushedWeights:
             self.remove(folder)
         if self._own:
             shutil.rmtree(self._own, ignore_errors=True)
+
+
+def _mark(folder: str | Path) -> str:
+    """The same for every process that works with the folder on this machine; another machine may have one of that name."""
+    return hashlib.sha256(f"{platform.node()}:{Path(folder).resolve()}".encode("utf-8", "surrogateescape")).hexdigest()[:12]

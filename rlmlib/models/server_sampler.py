@@ -6,12 +6,17 @@
 For full fine-tuning without the LoRA options and with VLLM_SERVER_DEV_MODE=1, which lets the weights be reloaded (on a CPU vLLM
 keeps the old copy of a head that is the embedding: use policy.sampler: vllm there). Trainer and servers must see the same folder
 policy.vllm.exchange. A server started with --api-key is given VLLM_API_KEY of the environment.
+
+A restarted server has forgotten what was pushed. An adapter it then refuses by its name; of full weights, each reply is taken only
+from the process that loaded them, by its start time in /metrics, and a new process is given them again. That sees neither weights
+that somebody else loads into the same process, nor a restart behind an address that spreads requests over several servers.
 """
 
 import asyncio
 import contextlib
 import os
-from dataclasses import dataclass
+from collections.abc import Coroutine
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..background import BackgroundLoop
@@ -25,21 +30,27 @@ from .conversation import TokenSession
 from .pushed import PushedWeights
 from .retry import AttemptFailed, RetryPolicy
 
-PUSH_S = 600.0  # loading one version on every server, once the replies that must end first have ended
+PUSH_S = 900.0  # loading one version on every server, once the replies that must end first have ended
 CHECK_S = 300.0
-DOWN_S = 30.0  # a server that does not answer is not asked again for so long, where another one can be
+ATTEMPTS_IN_TIME = 3  # at a reply, each of which may take as long: two servers may hang before it is lost
+DOWN_S, PROBE_S = 30.0, 30.0  # a server that does not answer is asked for one token so often, and gets conversations once it gives it
 NEEDS_LORA = "start the server with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True, and let it see policy.vllm.exchange"
 NEEDS_DEV_MODE = "start the server with VLLM_SERVER_DEV_MODE=1, and let it see policy.vllm.exchange"
+NEEDS_METRICS = "start one server process (--api-server-count 1) without PROMETHEUS_MULTIPROC_DIR behind each address"
 
 
 @dataclass(eq=False)
 class _Weights:
-    """A version of the weights: the model's name at the servers, None for their own, and its folder."""
+    """A version of the weights: the model's name at the servers, None for their own, and its folder, where it was pushed."""
 
     version: int
     name: str | None = None
     folder: Path | None = None
     users: int = 0  # replies that are being sampled from it
+
+    @property
+    def whole(self) -> bool:
+        return self.folder is not None and self.name is None
 
 
 class ServerSampler:
@@ -61,7 +72,7 @@ class ServerSampler:
         """Raises ConfigError where a server gives no token ids or no log-probs of the sampled distribution."""
         self.chat, self.temperature, self.max_sequence = chat, temperature, max_sequence
         self._servers, self._folders, self._timeout_s = servers, weights, reply_timeout_s
-        self._retries = retries or RetryPolicy(attempt_timeout_s=max(1.0, reply_timeout_s / 2))
+        self._retries = retries or RetryPolicy(attempt_timeout_s=reply_timeout_s / ATTEMPTS_IN_TIME)
         self._homes: dict[TokenSession, CompletionServer] = {}
         self._replies: dict[TokenSession, asyncio.Future] = {}
         self._loop = BackgroundLoop("the sampler's requests")
@@ -70,8 +81,8 @@ class ServerSampler:
         self._may_begin.set()
         self._all_ended.set()
         try:
-            prompt = chat.prompt_ids([Message("user", "1")], True)
-            self._loop.run(self._on_all(lambda server: server.check(prompt, max_sequence)), CHECK_S, "checking the servers")
+            self._probe = Request(chat.prompt_ids([Message("user", "1")], True), 1, temperature, 0, -1)
+            self._loop.run(self._on_all(self._check), CHECK_S, "checking the servers")
         except BaseException:
             self.close()
             raise
@@ -116,7 +127,7 @@ class ServerSampler:
             self._loop.run(step(version, folder), self._timeout_s + PUSH_S, "pushing weights to the servers")
             loaded = True
         finally:
-            if not (loaded and policy.adapted):  # an adapter may be read again as long as it is used
+            if not loaded:
                 self._folders.remove(folder)
 
     def close(self):
@@ -128,6 +139,12 @@ class ServerSampler:
 
     # --- The rest runs in the sampler's own event loop.
 
+    async def _check(self, server: CompletionServer):
+        await server.check(self._probe.ids, self.max_sequence)
+        for name in server.adapters:
+            if name.startswith(self._folders.prefix):  # of a process of this run that was killed
+                await server.unload_adapter(name)
+
     async def _reply(self, session: TokenSession, request: Request) -> tuple[list[int], list[float]]:
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -138,39 +155,66 @@ class ServerSampler:
         weights.users += 1
         self._all_ended.clear()
         try:
-            reply = await retry.call(lambda: self._attempt(session, weights, request), self._retries, self._timeout_s, "policy")
+            patient = replace(self._retries, attempt_timeout_s=self._timeout_s)  # `_attempt` keeps its own time
+            reply = await retry.call(lambda: self._attempt(session, weights, request), patient, self._timeout_s, "policy")
         finally:
             weights.users -= 1
             if not any(known.users for known in (self._weights, *self._retired)):
                 self._all_ended.set()
             if weights in self._retired and not weights.users:
                 self._retired.remove(weights)
-                chore = asyncio.create_task(self._unload(weights))
-                self._chores.add(chore)
-                chore.add_done_callback(self._chores.discard)
+                self._start_chore(self._unload(weights))
         return list(reply.ids), list(reply.logprobs)
 
+    def _start_chore(self, work: Coroutine):
+        chore = asyncio.create_task(work)
+        self._chores.add(chore)
+        chore.add_done_callback(self._chores.discard)
+
     async def _attempt(self, session: TokenSession, weights: _Weights, request: Request) -> TokenReply:
-        server = self._home(session)
+        server, limit_s = self._home(session), self._retries.attempt_timeout_s
+        async with server.loading:
+            process = server.process
         try:
-            return await server.complete(request, weights.name)
+            async with asyncio.timeout(limit_s):
+                reply = await server.complete(request, weights.name)
+                if weights.whole and await server.running_process() != process:
+                    raise UnknownModel("the server was restarted, and has forgotten the weights")
+                return reply
         except UnknownModel:
-            if weights.name:  # it was restarted, and has forgotten the adapter
+            if weights.folder:
+                await self._load_again(server, weights, process)
+            raise
+        except TimeoutError:
+            failure = AttemptFailed("timeout", f"no answer within {limit_s:.3g} s")
+        except AttemptFailed as error:
+            failure = error
+        if failure.kind in ("unavailable", "timeout") and not server.down:
+            server.down = True
+            self._start_chore(self._wait_until_up(server))
+        raise failure
+
+    async def _load_again(self, server: CompletionServer, weights: _Weights, process: str | None):
+        """process: the one that was believed to have them. Where that was corrected meanwhile, they are loaded."""
+        async with server.loading:
+            if server.process == process:
                 with contextlib.suppress(InfrastructureError):
                     await self._load(server, weights)
-            raise
-        except AttemptFailed as failure:
-            if failure.kind == "unavailable":
-                server.down_until = asyncio.get_running_loop().time() + DOWN_S
-            raise
+
+    async def _wait_until_up(self, server: CompletionServer):
+        while server.down:
+            await asyncio.sleep(DOWN_S)
+            with contextlib.suppress(AttemptFailed, TimeoutError):
+                async with asyncio.timeout(PROBE_S):
+                    await server.complete(self._probe, None)
+                server.down = False
 
     def _home(self, session: TokenSession) -> CompletionServer:
         """The conversation's server; another one where it has none yet or its own is down."""
-        now = asyncio.get_running_loop().time()
         home = self._homes.get(session)
-        if home is None or home.down_until > now:
+        if home is None or home.down:
             homes = list(self._homes.values())
-            home = min(self._servers, key=lambda server: (server.down_until > now, homes.count(server)))
+            home = min(self._servers, key=lambda server: (server.down, homes.count(server)))
             self._homes[session] = home
         return home
 
@@ -183,7 +227,15 @@ class ServerSampler:
 
     @staticmethod
     async def _load(server: CompletionServer, weights: _Weights):
-        await server.admin("/v1/load_lora_adapter", NEEDS_LORA, lora_name=weights.name, lora_path=str(weights.folder))
+        if weights.name:
+            await server.load_adapter(weights.name, str(weights.folder), NEEDS_LORA)
+            return
+        server.process = None  # no reply is taken from weights that are half old and half new
+        process = await server.process_start(NEEDS_METRICS)
+        kwargs = {"weights_path": str(weights.folder)}
+        await server.admin("/collective_rpc", NEEDS_DEV_MODE, method="reload_weights", kwargs=kwargs)
+        await server.admin("/reset_prefix_cache", NEEDS_DEV_MODE)
+        server.process = process
 
     async def _switch(self, version: int, folder: Path):
         new = _Weights(version, folder.name, folder)
@@ -199,25 +251,23 @@ class ServerSampler:
             await self._unload(old)
 
     async def _unload(self, weights: _Weights):
-        async def one(server: CompletionServer):
-            with contextlib.suppress(InfrastructureError):  # it may be gone, or never have loaded it
-                await server.admin("/v1/unload_lora_adapter", NEEDS_LORA, lora_name=weights.name)
-
-        await self._on_all(one)
+        await self._on_all(lambda server: server.unload_adapter(weights.name))
         self._folders.remove(weights.folder)
 
     async def _reload(self, version: int, folder: Path):
         self._may_begin.clear()
         try:
             await self._all_ended.wait()
-
-            async def one(server: CompletionServer):
-                kwargs = {"weights_path": str(folder)}
-                await server.admin("/collective_rpc", NEEDS_DEV_MODE, method="reload_weights", kwargs=kwargs)
-                await server.admin("/reset_prefix_cache", NEEDS_DEV_MODE)
-
-            await self._on_all(one)
-            self._weights = _Weights(version)
+            new = _Weights(version, folder=folder)
+            try:
+                await self._on_all(lambda server: self._load(server, new))
+            except BaseException:
+                for server in self._servers:  # some may have them: all are given the old ones again
+                    server.process = None
+                raise
+            old, self._weights = self._weights, new
+            if old.folder:
+                self._folders.remove(old.folder)
         finally:
             self._may_begin.set()
 
@@ -229,7 +279,7 @@ class ServerSampler:
 
 
 def build(params: Params, policy, folder: Path | None = None) -> ServerSampler:
-    """The servers of policy.vllm.urls, serving the policy's present weights. folder: for weights, where policy.vllm.exchange is empty."""
+    """The servers of policy.vllm.urls, serving the policy's present weights. folder: the run's, for weights; see PushedWeights."""
     limits, vllm = params.sampling, params.policy.vllm
     key = os.environ.get("VLLM_API_KEY")
     sampler = ServerSampler(
@@ -237,7 +287,7 @@ def build(params: Params, policy, folder: Path | None = None) -> ServerSampler:
         policy.chat,
         limits.temperature,
         limits.max_sequence_tokens,
-        PushedWeights(vllm.exchange or folder),
+        PushedWeights(folder, vllm.exchange),
         params.harness.deadline_s,
     )
     if params.policy.tuning == "full" or policy.adapted:

@@ -159,7 +159,7 @@ class VllmSampler:
                 self._take_work()
                 self._step()
         except Exception as error:  # noqa: BLE001 - handed to every waiting reply
-            failure = f"vLLM failed ({one_line(error)}); start the run again, it goes on from the last step"
+            failure = _failed(error)
         self._end(failure)
 
     def _take_work(self):
@@ -167,7 +167,12 @@ class VllmSampler:
         block = not self._running
         with contextlib.suppress(queue.Empty):
             while True:
-                self._work.get(block)()
+                step = self._work.get(block)
+                try:
+                    step()
+                except Exception as error:
+                    self._refuse(step, InfrastructureError(_failed(error)))
+                    raise
                 block = False
 
     def _begin(self, asked: _Asked):
@@ -244,8 +249,12 @@ class VllmSampler:
         for waiting in getattr(step, "args", ()):
             if isinstance(waiting, _Asked):
                 waiting.answer(failure)
-            elif isinstance(waiting, Future):
+            elif isinstance(waiting, Future) and not waiting.done():
                 waiting.set_exception(failure)
+
+
+def _failed(error: Exception) -> str:
+    return f"vLLM failed ({one_line(error)}); start the run again, it goes on from the last step"
 
 
 def build(params: Params, policy, folder: Path | None = None) -> VllmSampler:

@@ -1,5 +1,7 @@
 """The base model that policy.model names: where its weights are, its chat format, its device and dtype."""
 
+import difflib
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import torch
@@ -69,6 +71,21 @@ def check(params: Params, config):
     refused = [name for name in params.policy.lora.targets if name in OWN_WEIGHTS]
     if params.policy.tuning == "lora" and refused:
         raise ConfigError(f"policy.lora.targets: '{refused[0]}' cannot have an adapter here; take it out, or set policy.tuning: full")
+
+
+def check_targets(targets: Sequence[str], linears: Iterable[str]):
+    """Raises ConfigError where a target of LoRA is none of the names of a model's linear layers; PEFT would leave it out silently."""
+    names = sorted({name.rpartition(".")[2] for name in linears} - set(OWN_WEIGHTS))
+    for target in targets:
+        if target not in names:
+            near = difflib.get_close_matches(target, names, n=1)
+            hint = f"did you mean '{near[0]}'?" if near else f"choose from {', '.join(names)}"
+            raise ConfigError(f"policy.lora.targets: no linear layer is named '{target}'; {hint}")
+
+
+def linears(model: torch.nn.Module) -> list[str]:
+    """Names of a model's linear layers."""
+    return [name for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)]
 
 
 def cannot_load(name: str, error: Exception) -> RlmError:

@@ -92,10 +92,10 @@ def load(run: RunDir, step: int, policy: Policy) -> dict:
 
 
 def load_optimizer(run: RunDir, step: int, optimizer, ranks: Ranks = ALONE):
-    """Restore optimiser and random numbers, those of `load` done before."""
+    """Restore optimiser and random numbers, those of `load` done before. They may be of a device that is not here."""
     folder = run / f"checkpoints/step_{step}"
-    ranks.load_optimizer(optimizer, torch.load(folder / "optimizer.pt", weights_only=True))
-    _set_random_state(torch.load(folder / "rng.pt", weights_only=True))
+    ranks.load_optimizer(optimizer, torch.load(folder / "optimizer.pt", map_location="cpu", weights_only=True))
+    _set_random_state(torch.load(folder / "rng.pt", map_location="cpu", weights_only=True))
 
 
 def _random_state() -> dict:
@@ -114,4 +114,5 @@ def _advice(folder: Path) -> str:
 
 
 def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

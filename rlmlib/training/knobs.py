@@ -11,12 +11,17 @@ def knob(params: Params, terms: Mapping[str, int], longest: int | None = None) -
     longest: tokens of the longest sequence that is trained on; None: as long as they may be.
     """
     policy, vllm = params.policy, params.policy.vllm
-    sharded = "" if params.training.parallel == "sharded" else ", or training.parallel: sharded on more GPUs"
+    can_shard = policy.sampler != "torch" and policy.trainer == "peft" and not policy.load_in_4bit and params.training.parallel != "sharded"
+    sharded = ", or training.parallel: sharded on more GPUs" if can_shard else ""
     smaller = "name a smaller policy.model" if policy.load_in_4bit or policy.model == "tiny" else "set policy.load_in_4bit: true"
     if policy.tuning == "full":
         weights = states = f"set policy.tuning: lora{sharded}"
     else:
         weights, states = smaller + sharded, f"lower policy.lora.rank (now {policy.lora.rank})"
+    if params.training.max_async_level:
+        at_once = f"training.max_async_level (now {params.training.max_async_level})"
+    else:
+        at_once = f"training.max_wave_prompts (now {params.training.max_wave_prompts})"
     most = f"sampling.max_sequence_tokens (now {params.sampling.max_sequence_tokens})"
     knobs = {
         "base weights": weights,
@@ -30,7 +35,8 @@ def knob(params: Params, terms: Mapping[str, int], longest: int | None = None) -
         "backward of a layer": _activations(params, longest),
         "logits": f"lower policy.logits_at_once (now {policy.logits_at_once})",
         "vLLM": f"lower policy.vllm.gpu_memory (now {vllm.gpu_memory:g})",
-        "sampler's cache": f"lower training.max_wave_prompts (now {params.training.max_wave_prompts}) or {most}",
+        "sampler's cache": f"lower {at_once} or {most}",
+        "sampler's batch": f"lower {at_once} or {most}",
     }
     return knobs[max((name for name in terms if name in knobs), key=lambda name: terms[name])]
 

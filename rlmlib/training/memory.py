@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..config import Params, Policy
+from ..models.torch_sampler import SCORES_AT_ONCE
 from .architecture import Architecture
 
 GIB = 1 << 30
@@ -19,7 +20,8 @@ LOGITS_COPIES = 2  # of a chunk of logits, in float32: they and their exponentia
 RUNTIME_BYTES = {"cuda": GIB, "cpu": 512 * MIB}  # libraries, CUDA context, fragments of the allocator: a rule of thumb
 VLLM_WORKING_BYTES = 3 * GIB // 2  # activations of a batch and CUDA graphs, inside the engine's share: a rule of thumb
 VLLM_CPU_BYTES = 3 * GIB  # its cache is 2 GiB there, and the rest its libraries
-HEAP_LAYERS = {"lora": 5, "full": 2}  # layers' activations that glibc's heap has as holes, as benchmarks/memory.py measured
+PICK_COPIES = 5  # of a batch's logits: as computed, over the temperature, their log-probs, exponentials and sums
+HEAP_LAYERS = {"lora": 5, "full": 1}  # layers' activations that glibc's heap has as holes, as benchmarks/memory.py measured
 MIN_ACCEPTANCE = 0.2  # as training: a wave has at most 1 / this times the groups of a step
 
 
@@ -43,10 +45,15 @@ class Estimate:
 
 
 def estimate(params: Params, model: Architecture, device_kind: str, device_bytes: int, ranks: int = 1) -> Estimate:
-    """Memory of one device ('cuda' or 'cpu', of so many bytes) of a run. ranks: trainers that share a sharded model."""
+    """Memory of one device ('cuda' or 'cpu', of so many bytes) of a run.
+
+    ranks: trainers. They share a sharded model; on GPUs each has one of its own, on CPUs all are of one machine and share its
+    memory. Only the first of them samples.
+    """
     policy, config = params.policy, params.training
     width = weight_bytes(policy, device_kind)
     shared = ranks if config.parallel == "sharded" else 1
+    here = ranks if device_kind == "cpu" else 1
     trained, trained_width = trainable(model, policy, width)
     always = {"base weights": base_weights(model, policy, trained_width if policy.tuning == "full" else width) // shared}
     if autocast(policy, width):
@@ -61,14 +68,15 @@ def estimate(params: Params, model: Architecture, device_kind: str, device_bytes
     training = step(model, policy, width, tokens)
     if device_kind == "cpu":
         training["freed, not given back"] = heap(model, policy, width, tokens)
+    always["runtime"] = RUNTIME_BYTES[device_kind]
+    always, training = ({name: size * here for name, size in terms.items()} for terms in (always, training))
     sampling = {}
     if policy.sampler == "torch":
         always["sampler's weights"] = 2 * model.parameters * width  # those in use, and those of a push
-        sampling["sampler's cache"] = conversations(params) * params.sampling.max_sequence_tokens * model.kv_values * width
+        sampling = torch_sampler(model, width, conversations(params), params.sampling.max_sequence_tokens)
     elif policy.sampler == "vllm":
         on_cpu = model.parameters * width + VLLM_CPU_BYTES
         always["vLLM"] = round(policy.vllm.gpu_memory * device_bytes) if device_kind == "cuda" else on_cpu
-    always["runtime"] = RUNTIME_BYTES[device_kind]
     return Estimate(always, training, sampling, config.max_async_level > 0)
 
 
@@ -160,9 +168,29 @@ def step_tokens(params: Params) -> int:
 
 
 def conversations(params: Params) -> int:
-    """Rollouts that are sampled at once at most."""
+    """Rollouts that are sampled at once at most: those of a wave or of a short evaluation; where sampling is ahead, of both."""
     config = params.training
-    return min(round(config.prompts_per_step / MIN_ACCEPTANCE), config.max_wave_prompts) * config.rollouts_per_prompt
+    evaluated = config.evaluate_examples if config.evaluate_every else 0
+    if config.max_async_level:
+        return config.prompts_per_step * config.max_async_level * config.rollouts_per_prompt + evaluated
+    wave = min(round(config.prompts_per_step / MIN_ACCEPTANCE), config.max_wave_prompts)
+    return max(wave * config.rollouts_per_prompt, evaluated)
+
+
+def torch_sampler(model: Architecture, width: int, rows: int, length: int) -> dict[str, int]:
+    """Of one batch of the torch sampler (models/torch_sampler.py): so many conversations of so many tokens, all of that length.
+
+    Each has keys and values of its own from its last reply, and the batch has a copy. Then come either the prefill's attention
+    mask, once a group of heads, and activations; or logits and new copies: of the rows that are still alive, or for each
+    conversation. Tokens that are new in a prefill are in no cache of their own yet.
+    """
+    groups = model.heads // model.kv_heads
+    tokens = min(rows * length, max(rows, SCORES_AT_ONCE // (length * groups)))
+    queries, keys = model.heads * model.head_dim, model.kv_heads * model.head_dim
+    activations = 4 * model.ffn + 4 * model.hidden + 4 * queries + 3 * keys + 2 * model.head_dim
+    prefill = tokens * (length * groups + activations - model.kv_values) * width
+    cache = rows * length * model.kv_values * width
+    return {"sampler's cache": 2 * cache, "sampler's batch": max(prefill, cache + rows * model.vocab * FLOAT32 * PICK_COPIES)}
 
 
 def vllm_sequences(params: Params, model: Architecture, device_bytes: int) -> float:

@@ -61,6 +61,7 @@ def _with_adapter(model, params: Params):
     from peft import LoraConfig, get_peft_model
 
     lora = params.policy.lora
+    base_model.check_targets(lora.targets, base_model.linears(model))
     config = LoraConfig(
         r=lora.rank,
         lora_alpha=lora.alpha,

@@ -13,15 +13,17 @@ import re
 import shutil
 import socket
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from .. import config
+from .. import config, tracking
 from ..config import Params
 from ..errors import ConfigError, RlmError
+from ..models import choose
 from ..runs import RunDir
-from . import memory
+from . import base_model, memory
 from . import work as works
 from .architecture import Architecture, architecture
 from .architecture import model_config as config_of
@@ -96,9 +98,9 @@ def preflight(params: Params, run: RunDir | None = None, model_config=None, devi
 
 def check(report: Report, params: Params):
     """Raises ConfigError, in one line that names each knob, where the run cannot fit or cannot start."""
-    found = [*_sizes(report, params), *_limits(report, params)]
+    found = [*_sizes(report, params), *_targets(report, params), *_limits(report, params)]
     if report.device.here:
-        found += [*_disk(report), *_packages(params, report.device), *_servers(params)]
+        found += [*_disk(report), *_packages(params, report.device), *_apis(params), *_servers(params)]
     if found:
         raise ConfigError("; ".join(found))
 
@@ -141,6 +143,19 @@ def _sizes(report: Report, params: Params):
         yield f"policy.vllm.gpu_memory: {share:g} leaves no room for one conversation of {asked} tokens beside the weights; raise it"
 
 
+def _targets(report: Report, params: Params):
+    if params.policy.tuning == "lora":
+        yield from _refusal(base_model.check_targets, params.policy.lora.targets, [linear.name for linear in report.model.linears])
+
+
+def _refusal(function: Callable, *arguments):
+    """The text of the ConfigError that a call raises, if it does."""
+    try:
+        function(*arguments)
+    except ConfigError as error:
+        yield str(error)
+
+
 def _disk(report: Report):
     missing = sum(report.disk.values()) - report.disk_used
     if missing > report.disk_free:
@@ -164,6 +179,7 @@ def _limits(report: Report, params: Params):
 
 
 def _packages(params: Params, device: Device):
+    yield from _refusal(tracking.imported, params)
     policy = params.policy
     for package, instead in NEEDED_PACKAGES.items():
         if package in (policy.trainer, policy.sampler) and importlib.util.find_spec(package) is None:
@@ -175,15 +191,28 @@ def _packages(params: Params, device: Device):
             yield f"policy.load_in_4bit: bitsandbytes is not installed: install the GPU set ({GPU_SET}), or set it to false"
 
 
+def _apis(params: Params):
+    """Leaf or judge without a key or an address. Nothing is asked of them."""
+    for section, model in (("leaf", params.leaf), ("judge", params.judge)):
+        if model.engine in ("gemini", "openai"):
+            yield from (f"{section}: {why}" for why in _refusal(choose.chat_model, model, params.harness.leaf_timeout_s))
+
+
 def _servers(params: Params):
-    """Servers of the policy that take no connection."""
-    for url in params.policy.vllm.urls if params.policy.sampler == "server" else ():
-        parts = urlsplit(url)
+    """Servers of the policy that take no connection. An address may hold a password, so only its host and port are shown."""
+    for number, url in enumerate(params.policy.vllm.urls if params.policy.sampler == "server" else ()):
         try:
-            port = parts.port or (443 if parts.scheme == "https" else 80)
-            socket.create_connection((parts.hostname or "", port), CONNECT_TIMEOUT_S).close()
-        except (OSError, ValueError) as error:
-            yield f"policy.vllm.urls: {parts.hostname}:{parts.netloc.rpartition(':')[2]} does not answer ({error}); start it first"
+            parts = urlsplit(url)
+            host, port = parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
+        except ValueError:
+            host = None
+        if not host:
+            yield f"policy.vllm.urls.{number}: is no HTTP address; write it like http://127.0.0.1:8000/v1"
+            continue
+        try:
+            socket.create_connection((host, port), CONNECT_TIMEOUT_S).close()
+        except (OSError, UnicodeError) as error:
+            yield f"policy.vllm.urls: {host}:{port} does not answer ({error}); start it first"
 
 
 def size(value: float) -> str:

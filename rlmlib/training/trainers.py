@@ -8,7 +8,8 @@ from .policy import Policy
 
 def load_policy(params: Params, adapter: bool = True) -> Policy:
     """The policy of a params file, ready to be trained (a fresh adapter changes nothing); or its bare base. Raises ConfigError."""
-    torch.set_num_threads(params.policy.threads)
+    at_once = 2 if params.training.max_async_level else 1  # sampling and training share the threads
+    torch.set_num_threads(max(1, params.policy.threads // at_once))
     if params.policy.trainer == "unsloth":
         from . import unsloth_trainer as trainer
     else:

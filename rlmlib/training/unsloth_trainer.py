@@ -78,6 +78,7 @@ def load(params: Params, adapter: bool) -> Policy:
     model.requires_grad_(full)
     if adapter and not full:
         lora = config.lora
+        base_model.check_targets(lora.targets, base_model.linears(model))
         model = unsloth.get_peft_model(
             model,
             r=lora.rank,

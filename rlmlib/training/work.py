@@ -16,7 +16,7 @@ from ..models import prices
 from ..runs import RunDir
 from . import checkpoint
 from .architecture import Architecture
-from .memory import FLOAT32, trainable, weight_bytes
+from .memory import trainable, weight_bytes
 
 LAST_STEPS = 10
 STUDY_LEAF_TOKENS = 139_000  # of a rollout, mean: the study's base Qwen3-4B over contexts of 437,000 tokens
@@ -186,7 +186,7 @@ def disk(params: Params, model: Architecture, device_kind: str, rollouts: float,
         "contexts": round(contexts * context_chars(params)),
     }
     if policy.sampler != "torch" and not policy.vllm.exchange:
-        sizes["weights for the sampler"] = 2 * trained * (FLOAT32 if policy.tuning == "lora" else 2)
+        sizes["weights for the sampler"] = 2 * trained * width
     return sizes
 
 
