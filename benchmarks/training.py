@@ -25,10 +25,10 @@ from report import Page, as_json, ratio, save, table  # noqa: E402
 from venv_of_peers import TRL, Unavailable, trl_folder  # noqa: E402
 
 WORK_LIMIT_S = 600
-ROUNDS = 3
+ROUNDS = 2
 STEP_SIZES, SAMPLE_SIZES = (2, 4, 8, 16), (16, 32, 64)  # rows at once that the others are tried with
 STEPS, LEAF_S, ASYNC_LEVEL = 7, 1.0, 2
-PROMPTS_OF_LOOP = 8
+PROMPTS_OF_LOOP, LEAF_CALLS = 8, 64
 MODELS = {"tiny": 64, "small": 16}  # model -> conversations of a step
 
 PAGE = Page("training", "bench-train", "RESULTS.md", ("ours", "peer"), ("peer",))
@@ -99,6 +99,7 @@ def loop_rows(bench: Bench, rounds: int):
 
     def one(contender: str, level: int):
         params = {"training.steps": STEPS, "training.prompts_per_step": PROMPTS_OF_LOOP, "training.max_async_level": level}
+        params["leaf.concurrency"] = LEAF_CALLS  # the leaf is slow to answer, and not short of places
         found = bench.work("loop", leaf_s=LEAF_S, params=params)
         bench.add("loop with leaves of 1 s, steps/h", contender, [3600 * len(found["seconds"]) / sum(found["seconds"])])
 
