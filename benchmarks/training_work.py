@@ -314,7 +314,10 @@ def sample_ours(request: dict) -> dict:
 
 
 def sample_hf(request: dict) -> dict:
-    """As sample_ours, with `generate` of transformers: a batch runs its whole conversations again each turn, padded on the left."""
+    """As sample_ours, with `generate` of transformers: a batch runs its whole conversations again each turn, padded on the left.
+
+    It is asked for what training needs too, the log-probs of what it sampled.
+    """
     import torch
 
     params = params_of(request)
@@ -330,7 +333,11 @@ def sample_hf(request: dict) -> dict:
             ids[row, width - len(said) :] = torch.tensor(said)
         options = {"do_sample": True, "temperature": limits.temperature, "top_k": 0, "top_p": 1.0}
         ends = {"eos_token_id": chat.end_id, "pad_token_id": chat.pad_id}
-        out = model.generate(ids, attention_mask=(ids != chat.pad_id).long(), max_new_tokens=most, **options, **ends)[:, width:].tolist()
+        wanted = {"return_dict_in_generate": True, "output_scores": True}  # scores are logits over the temperature
+        given = model.generate(ids, attention_mask=(ids != chat.pad_id).long(), max_new_tokens=most, **options, **ends, **wanted)
+        sampled = given.sequences[:, width:]
+        logprobs = torch.stack([s.log_softmax(-1).gather(1, t[:, None])[:, 0] for s, t in zip(given.scores, sampled.T, strict=True)], 1)
+        out, _ = sampled.tolist(), logprobs.tolist()
         return [row[: row.index(chat.end_id) + 1] if chat.end_id in row else row for row in out]
 
     def talk(size: int) -> list[float]:
