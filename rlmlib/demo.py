@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from .notebook import ROOT, shown
 from .runs import RunDir, open_run, status_kept, write_json
 
 STAGE_LIMIT_S = 4 * 3600
+LEAST_FREE = 1 << 20  # bytes; with less, a stage can't say why it failed
 ATTEMPTS_LOG = "attempts.jsonl"
 
 
@@ -114,6 +116,8 @@ def _reason(failure: Path, stage: Stage, code: int, log: Path) -> str:
         return f"{stage.name}: {told['message']}"
     except (OSError, ValueError, KeyError):
         pass
+    if shutil.disk_usage(log.parent).free < LEAST_FREE:
+        return f"{stage.name}: the disk is full, so not even the reason could be written; free some and run the same command again"
     how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
     return f"{stage.name}: {how}; run the same command again to go on; details in {shown(log)}"
 
