@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import config
-from .errors import RlmError, RunError
+from .command_line import end_as_by_ctrl_c, exit_code
+from .errors import RunError
 from .notebook import ROOT, shown
 from .runs import RunDir, open_run, status_kept, write_json
 
@@ -168,19 +169,8 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=ROOT / "outputs/demo", help="run directory (default: outputs/demo)")
     parser.add_argument("--fresh", action="store_true", help="delete the run directory first")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what was started is ended first
-    try:
-        print(verdict(demo(arguments.params, arguments.out, arguments.fresh)))
-    except RlmError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f"error: {error.filename or arguments.out}: {error.strerror or error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted; run the same command again to go on", file=sys.stderr)
-        return 130
-    return 0
+    end_as_by_ctrl_c()
+    return exit_code(lambda: print(verdict(demo(arguments.params, arguments.out, arguments.fresh))), arguments.out)
 
 
 if __name__ == "__main__":

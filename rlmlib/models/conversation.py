@@ -1,5 +1,6 @@
 """A conversation with the policy, token in and token out: what was sampled is never decoded and encoded again."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -101,3 +102,28 @@ class TokenSession:
             self.parent.waits_for -= 1
             self.parent = None
         self.sampler.leave(self)
+
+
+class PushedSampler(ABC):
+    """What samplers have in common whose engine loads each version of the weights from a folder. `version` is theirs to keep."""
+
+    version: int
+
+    def session(self, *key: int) -> TokenSession:
+        return TokenSession(self, key)
+
+    def push(self, policy):
+        """Sample from the policy's present weights: an adapter, under a name that was never used, or, where it has none, all weights.
+
+        A new adapter serves the replies that begin from now on, beside those that run. All weights are changed between replies:
+        those that run end first, and those that are asked for meanwhile wait.
+        """
+        self._push(policy, self.version + 1)
+
+    def load_first(self, policy):
+        """As `push`, for the weights that training begins with: they are version 0."""
+        self._push(policy, 0)
+
+    @abstractmethod
+    def _push(self, policy, version: int):
+        """Load the policy's present weights as that version. Raises InfrastructureError."""

@@ -26,7 +26,7 @@ from . import retry
 from .base import Message
 from .chat import ChatFormat
 from .completions import CompletionServer, Request, TokenReply, UnknownModel
-from .conversation import TokenSession
+from .conversation import PushedSampler, TokenSession
 from .pushed import PushedWeights
 from .retry import AttemptFailed, RetryPolicy
 
@@ -53,7 +53,7 @@ class _Weights:
         return self.folder is not None and self.name is None
 
 
-class ServerSampler:
+class ServerSampler(PushedSampler):
     """Spreads conversations over servers; each stays with its own, which keeps its prefix, as long as that answers.
 
     All requests are sent from one event loop of its own, so that it can be used from any loop and thread.
@@ -91,9 +91,6 @@ class ServerSampler:
     def version(self) -> int:
         return self._weights.version
 
-    def session(self, *key: int) -> TokenSession:
-        return TokenSession(self, key)
-
     def leave(self, session: TokenSession):
         self._homes.pop(session, None)
         if reply := self._replies.pop(session, None):
@@ -107,18 +104,6 @@ class ServerSampler:
             return await reply
         finally:
             self._replies.pop(session, None)
-
-    def push(self, policy):
-        """Sample from the policy's present weights: an adapter, under a name that was never used, or, where it has none, all weights.
-
-        A new adapter serves the replies that begin from now on, beside those that run. All weights are changed between replies:
-        those that run end first, and those that are asked for meanwhile wait.
-        """
-        self._push(policy, self.version + 1)
-
-    def load_first(self, policy):
-        """As `push`, for the weights that training begins with: they are version 0."""
-        self._push(policy, 0)
 
     def _push(self, policy, version: int):
         folder, loaded = self._folders.save(policy), False

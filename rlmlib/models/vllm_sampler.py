@@ -18,7 +18,7 @@ from pathlib import Path
 from ..config import Params
 from ..errors import InfrastructureError, one_line
 from .chat import ChatFormat
-from .conversation import TokenSession
+from .conversation import PushedSampler, TokenSession
 from .pushed import PushedWeights
 from .vllm_engine import Adapter, Finished, VllmEngine, make_llm
 
@@ -48,7 +48,7 @@ class _Asked:
             self.reply.get_loop().call_soon_threadsafe(deliver)
 
 
-class VllmSampler:
+class VllmSampler(PushedSampler):
     """Replies are batched by the engine as they come and go. Safe to use from several event loops and threads.
 
     A reply that nobody waits for any more, for it was cancelled, ran out of time or its session was closed, is aborted.
@@ -78,9 +78,6 @@ class VllmSampler:
             weights.close()
             raise
 
-    def session(self, *key: int) -> TokenSession:
-        return TokenSession(self, key)
-
     def leave(self, session: TokenSession):
         if asked := self._waiting.pop(session, None):
             asked.reply.cancel()
@@ -100,18 +97,6 @@ class VllmSampler:
         finally:
             self._waiting.pop(session, None)
             reply.cancel()
-
-    def push(self, policy):
-        """Sample from the policy's present weights: a new adapter, or, where it has none, all weights.
-
-        A new adapter serves the replies that begin from now on, beside those that run. All weights are changed between replies:
-        those that run end first, and those that are asked for meanwhile wait.
-        """
-        self._push(policy, self.version + 1)
-
-    def load_first(self, policy):
-        """As `push`, for the weights that training begins with: they are version 0."""
-        self._push(policy, 0)
 
     def _push(self, policy, version: int):
         folder, done, loaded = self._weights.save(policy), Future(), False

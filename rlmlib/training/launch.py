@@ -9,12 +9,12 @@ told in one line, 130 interrupted. torchrun adds a report of its own and turns e
 
 import argparse
 import os
-import signal
 import sys
 from pathlib import Path
 
 from .. import config
-from ..errors import RankError, RlmError, RunError
+from ..command_line import end_as_by_ctrl_c, exit_code
+from ..errors import RunError
 from ..notebook import shown
 from ..runs import open_run, status_kept
 from . import checkpoint
@@ -55,26 +55,10 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--fresh", action="store_true", help="delete the run directory first")
     parser.add_argument("--resume", choices=["auto", "never"], default="auto", help="go on from the newest checkpoint (default), or refuse")
     arguments = parser.parse_args(argv)
-    try:
-        launch(arguments)
-    except RlmError as error:
-        if not (isinstance(error, RankError) and error.told):
-            print(f"error: {error}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f"error: {error.filename or arguments.out}: {error.strerror or error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted; run the same command again to go on", file=sys.stderr)
-        return 130
-    return 0
-
-
-def _interrupt(*_):
-    raise KeyboardInterrupt
+    return exit_code(lambda: launch(arguments), arguments.out)
 
 
 if __name__ == "__main__":
     if is_leader():  # torchrun sends it when another rank has failed, and this one has a run to leave in order
-        signal.signal(signal.SIGTERM, _interrupt)
+        end_as_by_ctrl_c()
     sys.exit(main())
