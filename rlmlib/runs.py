@@ -211,7 +211,7 @@ def open_run(path: str | Path, params: config.Params, fresh: bool = False) -> Ru
     if not there and (run / "params.json").exists():
         raise RunError(f"{run / 'params.json'}: cannot be read; restore it, or start over (FRESH=1)")
     if there and there != values:
-        changed = ", ".join(sorted(_changed(there, values)))
+        changed = ", ".join(sorted(changed_keys(there, values)))
         raise RunError(f"{run.path}: holds a run with other parameters ({changed}); choose another folder or start over (FRESH=1)")
     if not there:
         write_json(run / "params.json", values)
@@ -233,11 +233,12 @@ def _clear(run: RunDir):
         (run / "params.json").unlink(missing_ok=True)
 
 
-def _changed(old: dict, new: dict, prefix: str = "") -> Iterator[str]:
+def changed_keys(old: dict, new: dict, prefix: str = "") -> Iterator[str]:
+    """Dotted names of what differs in two nested dicts."""
     for key in old.keys() | new.keys():
         before, after = old.get(key), new.get(key)
         if isinstance(before, dict) and isinstance(after, dict):
-            yield from _changed(before, after, f"{prefix}{key}.")
+            yield from changed_keys(before, after, f"{prefix}{key}.")
         elif before != after:
             yield f"{prefix}{key}"
 

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from ...errors import RlmError, RunError
 from ...notebook import ROOT, shown
-from ...runs import RunDir, _changed, read_jsonl, rewrite_jsonl, write_json
+from ...runs import RunDir, changed_keys, read_jsonl, rewrite_jsonl, write_json
 from . import lengths, params, store, tokens
 from .families import NAMES, family
 from .fingerprints import made_of
@@ -165,7 +165,7 @@ def _claim(out: Path, dataset: DatasetParams, fresh: bool):
         if not fresh and (out / store.RECIPES).exists():
             if there is None:
                 raise RunError(f"{shown(path)}: cannot be read; restore it, or start over (FRESH=1)")
-            if changed := sorted(set(_changed(there, wanted)) - {"sources.folder"}):
+            if changed := sorted(set(changed_keys(there, wanted)) - {"sources.folder"}):
                 named = ", ".join(changed)
                 raise RunError(f"{shown(out)}: holds a dataset of other parameters ({named}); name another OUT=..., or add FRESH=1")
     if fresh:
