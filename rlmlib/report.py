@@ -11,7 +11,7 @@ from pathlib import Path
 from . import charts
 from .charts import Chart
 from .drawing import CONFIG
-from .runs import RunDir, _read_json, read_jsonl, write_json, write_text
+from .runs import RunDir, read_json, read_jsonl, write_json, write_text
 
 LABELS = ("base", "trained")
 HEADLINE = {"pass_at_1": "correct", "leaf_tokens_mean": "leaf_tokens_mean", "missing_final": "missing_final"}  # key -> name in RATES
@@ -40,11 +40,11 @@ class Facts:
 
     def __init__(self, run: RunDir):
         self.params = run.params
-        self.environment = _read_json(run / "env.json")
+        self.environment = read_json(run / "env.json")
         self.metrics = run.metrics
         self.summaries, self.rows = {}, {}
         for label in LABELS:
-            summary = _read_json(run / f"eval/{label}/summary.json")
+            summary = read_json(run / f"eval/{label}/summary.json")
             rows = read_jsonl(run / f"eval/{label}/rollouts.jsonl")
             if "heldout" in summary and rows:  # an evaluation is finished when it has both
                 self.summaries[label], self.rows[label] = summary, rows

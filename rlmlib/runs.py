@@ -130,7 +130,7 @@ class RunDir:
 
     @property
     def status(self) -> dict:
-        return _read_json(self / "status.json")
+        return read_json(self / "status.json")
 
     def set_status(self, state: str, reason: str = ""):
         """state: queued, running, done, failed, timeout or lost."""
@@ -187,7 +187,7 @@ def status_kept(run: RunDir, doing: str) -> Iterator[None]:
     run.set_status("done")
 
 
-def _read_json(path: Path) -> dict:
+def read_json(path: Path) -> dict:
     """The object in a file; {} where there is none that can be read."""
     try:
         found = json.loads(path.read_text())
@@ -207,7 +207,7 @@ def open_run(path: str | Path, params: config.Params, fresh: bool = False) -> Ru
     with writing(run.path):
         run.path.mkdir(parents=True, exist_ok=True)
     values = params.model_dump()
-    there = _read_json(run / "params.json")
+    there = read_json(run / "params.json")
     if not there and (run / "params.json").exists():
         raise RunError(f"{run / 'params.json'}: cannot be read; restore it, or start over (FRESH=1)")
     if there and there != values:

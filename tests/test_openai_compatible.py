@@ -9,6 +9,7 @@ from servers import Answer, OpenAIServer, openai_error, openai_reply
 
 from rlmlib.errors import ConfigError
 from rlmlib.models.base import Message
+from rlmlib.models.completions import CompletionServer
 from rlmlib.models.openai_compatible import OpenAICompatibleChat
 from rlmlib.models.prices import FREE
 
@@ -136,3 +137,11 @@ def test_dollars_are_unknown_unless_told():
     with OpenAIServer() as server:
         assert run(local(server)).dollars is None
         assert run(local(server, prices={OpenAIServer.MODEL: FREE})).dollars == 0
+
+
+@pytest.mark.parametrize("make", [lambda url: OpenAICompatibleChat("m", url), CompletionServer], ids=["model", "policy's server"])
+@pytest.mark.parametrize("url", ["http://me:hunter2@127.0.0.1/v1", "me:hunter2@127.0.0.1", "ftp://me:hunter2@127.0.0.1"])
+def test_a_secret_in_an_address_is_refused_and_not_shown(make, url):
+    with pytest.raises(ConfigError, match="holds a user or password") as caught:
+        make(url)
+    assert "hunter2" not in str(caught.value)

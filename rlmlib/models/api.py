@@ -5,9 +5,11 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import SecretStr
 
+from ..errors import ConfigError
 from . import retry
 from .base import Message, ModelError, Reply
 from .prices import dollars
@@ -29,6 +31,16 @@ def estimate_tokens(text: str) -> int:
     signs = len(data.translate(None, _LETTERS)) - other_scripts
     letters = len(data) - signs - other_scripts
     return -(-letters // 3) + signs + -(-other_scripts // 2)
+
+
+def http_address(url: str, name: str, key: str) -> SplitResult:
+    """The parts of a server's address. name: of the parameter; key: where a secret belongs instead. Raises ConfigError, without it."""
+    if "@" in url:
+        raise ConfigError(f"{name}: holds a user or password, which would end up in logs; {key}")
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError(f"{name}: '{url}' is no HTTP address; write it like http://127.0.0.1:8000/v1")
+    return parts
 
 
 def failure_of_status(status: int, message: str, asked_s: float | None = None, next_step: str = "") -> AttemptFailed:

@@ -7,11 +7,10 @@ import math
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from ..errors import ConfigError, InfrastructureError
 from . import retry
-from .api import MESSAGE_CHARS, failure_of_status
+from .api import MESSAGE_CHARS, failure_of_status, http_address
 from .base import Reply
 from .openai_compatible import NO_KEY
 from .retry import AttemptFailed, RetryPolicy, parse_retry_after
@@ -62,11 +61,7 @@ class CompletionServer:
 
     def __init__(self, url: str, api_key: str | None = None, retries: RetryPolicy = ADMIN_RETRIES):
         """retries: of commands, not of replies."""
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ConfigError(f"policy.vllm.urls: '{url}' is no HTTP address; write it like http://127.0.0.1:8000/v1")
-        if parts.username or parts.password:
-            raise ConfigError("policy.vllm.urls: holds a user or password, which would end up in logs; set VLLM_API_KEY")
+        parts = http_address(url, "policy.vllm.urls", "set VLLM_API_KEY")
         self.url, self._origin = url.rstrip("/"), f"{parts.scheme}://{parts.netloc}"
         self._key, self._client, self._retries = api_key, None, retries
         self.model, self.adapters = None, []  # names of its own weights and of what is loaded; `check` learns them

@@ -2,10 +2,9 @@
 
 import os
 from collections.abc import Mapping
-from urllib.parse import urlsplit
 
 from ..errors import ConfigError
-from .api import ApiChat, estimate_tokens, failure_of_status
+from .api import ApiChat, estimate_tokens, failure_of_status, http_address
 from .base import Message, Reply
 from .retry import AttemptFailed, RetryPolicy, parse_retry_after
 
@@ -34,11 +33,7 @@ class OpenAICompatibleChat(ApiChat):
         extra_body: Mapping[str, object] | None = None,
     ):
         """timeout_s: of a whole call, retries included. extra_body: the server's own parameters, added to each request."""
-        url = urlsplit(base_url)
-        if "@" in base_url:
-            raise ConfigError("base_url: holds a user or password, which would end up in logs; give it as api_key")
-        if url.scheme not in ("http", "https") or not url.hostname:
-            raise ConfigError(f"base_url: '{base_url}' is no HTTP address; write it like http://127.0.0.1:8000/v1")
+        url = http_address(base_url, "base_url", "give it as api_key")
         self.base_url, self.is_openai = base_url, url.hostname == OPENAI_HOST
         self.temperature, self.extra_body = temperature, dict(extra_body or {})
         key = (api_key or (os.environ.get("OPENAI_API_KEY") if self.is_openai else None) or "").strip()
