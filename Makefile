@@ -4,7 +4,7 @@ PARAMS ?= params/tiny.yaml
 OUT ?= outputs/demo
 VENV := .venv/bin
 
-.PHONY: help install demo test test-unsloth test-vllm chaos peer-tests lab cold-start dataset dataset-check dataset-export lint clean soak bench-harness bench-train gpu-check gpu-check-table
+.PHONY: help install demo study test test-unsloth test-vllm chaos peer-tests lab cold-start dataset dataset-check dataset-export lint clean soak bench-harness bench-train gpu-check gpu-check-table
 
 help:  ## these lines
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
@@ -37,6 +37,9 @@ lab: install  ## JupyterLab on the notebooks (LAB="--allow-root --no-browser" pa
 
 soak: install  ## 100 tiny steps killed -9 at 50 random moments must equal an undisturbed run (half an hour)
 	@$(VENV)/python tests/soak.py
+
+study: install  ## the whole tiny study: 23 runs, two at a time; resumes
+	@$(VENV)/python -m rlmlib.sweep params/sweeps/tiny.yaml --out outputs/tiny-study
 
 cold-start: install  ## rebuild the tiny policy's weights from nothing (OUT=folder to keep the shipped ones)
 	@$(VENV)/python -m rlmlib.tiny.cold_start $(if $(filter file,$(origin OUT)),,--out $(OUT))

@@ -11,17 +11,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .config import Reward
 from .drawing import CONFIG, plotly_figure, static_svg
 from .panels import Mark, Panel
 from .runs import write_text
-from .scoring.reward import STUDY, Outcome, beta, rewards
 
 if TYPE_CHECKING:
     import pandas as pd
 
 LABELS = {"base": "before training", "trained": "after training"}
-BETA_POINTS = (0, 0.25, 0.5, 0.75, 1)
 DYNAMICS = (
     "step", "correct", "llm_usage", "all_wrong", "leaf_tokens_mean", "missing", "forced", "entropy", "dropped_high",
     "dropped_low", "sample_seconds", "train_seconds",
@@ -279,30 +276,3 @@ def leaf_accuracy(frame: "pd.DataFrame") -> Chart:
     title = f"{words} between excerpts of {count(shortest)} and {count(longest)} characters"
     reading = "Share of right answers when the leaf gets an excerpt of a length that holds the answer; bands are 95 % intervals."
     return Chart("leaf_accuracy", title, reading, frame, [panel])
-
-
-def reward_shape(outcomes: Sequence[Outcome], config: Reward = STUDY) -> Chart:
-    """The weight of cost over the group's solve rate, and the rewards of one group."""
-    import pandas as pd
-
-    p = sum(o.correct for o in outcomes) / len(outcomes)
-    values = rewards(outcomes, config)
-    names = [f"{'right' if o.correct else 'wrong'}{', forced' if o.forced else ''}\n{count(o.cost)} tokens" for o in outcomes]
-    rates = [i / 100 for i in range(101)]
-    curve = Mark("line", rates, [beta(r, config) for r in rates], "trained")
-    weights = [beta(r, config) for r in BETA_POINTS]
-    marked = Mark("points", BETA_POINTS, weights, "trained", texts=[f"{w:.3g}" for w in weights])
-    here = Mark("points", [p], [beta(p, config)], "base", "this group", hollow=True, size=19)
-    bars = Mark("bars", range(len(values)), values, "trained", texts=[f"{v:.4g}" for v in values], width=0.6)
-    panels = [
-        Panel("beta(p)", "p, share of the group that is right", "weight of cost", [curve, marked, here], headroom=0.1),
-        Panel("Rewards of the group", "", "reward", [bars], ticks=dict(enumerate(names)), headroom=0.1),
-    ]
-    rows = [{"part": "beta", "at": f"{r:g}", "value": weight} for r, weight in zip(BETA_POINTS, weights, strict=True)]
-    rows += [{"part": "reward", "at": name.replace("\n", ", "), "value": value} for name, value in zip(names, values, strict=True)]
-    title = f"{sum(o.correct for o in outcomes)} of {len(outcomes)} right: cost weighs {beta(p, config):.3g}"
-    reading = (
-        f"Left: cost is free up to a solve rate of {config.p0:g} and weighs at most {config.beta_max:g}. "
-        f"Right: what each rollout of this group earns (scope {config.scope})."
-    )
-    return Chart("reward_shape", title, reading, pd.DataFrame(rows), panels, columns=2)

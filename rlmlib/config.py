@@ -183,6 +183,7 @@ class Reward(Section):
     p0: Annotated[float, Field(ge=0, lt=1)] = Field(0.25, description="solve rate up to which cost is free")
     forced_penalty: Share = Field(0.25, description="taken from a right answer that came only after forced finalise")
     cost_basis: Literal["total", "leaf"] = Field("total", description="tokens that count as cost: all model calls, or leaves only")
+    child_bonus: Share = Field(0.0, description="added to a right answer whose rollout started a child: an incentive for depth 2")
 
 
 class Watch(Section):
@@ -254,6 +255,9 @@ class Evaluation(Section):
     heldout_examples: PositiveInt = Field(120, description="questions with unseen names and unseen templates: the headline")
     seen_examples: Annotated[int, Field(ge=0)] = Field(60, description="new questions from the training names and templates")
     rollouts_per_example: PositiveInt = Field(4, description="n of the unbiased pass@k")
+    greedy: bool = Field(False, description="one more rollout of each question, of the likeliest tokens; reported apart")
+    seed: Seed | None = Field(None, description="of questions and sampling, so that runs of several seeds are asked the same; null: seed")
+    hidden_labels: Share | None = Field(None, description="share of aggregation questions without labels; null: tasks.hidden_labels")
     batch: PositiveInt = Field(64, description="rollouts at once")
     bootstrap: PositiveInt = Field(10_000, description="resamples of the examples for the 95 % intervals")
 

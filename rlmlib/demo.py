@@ -7,46 +7,29 @@ moment and given again. Exit codes: 0 done, 2 an error told in one line, 130 int
 """
 
 import argparse
-import contextlib
 import json
-import os
-import shutil
-import signal
 import subprocess
 import sys
 import threading
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 from . import config
 from .command_line import end_as_by_ctrl_c, exit_code
 from .errors import RunError
 from .notebook import ROOT, shown
-from .runs import RunDir, open_run, status_kept, write_json
+from .runs import RunDir, open_run, status_kept
+from .stages import Stage, StageProcess, evaluation, report_is_whole, training
 
 STAGE_LIMIT_S = 4 * 3600
-LEAST_FREE = 1 << 20  # bytes; with less, a stage can't say why it failed
-ATTEMPTS_LOG = "attempts.jsonl"
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A notebook of the demo and the file that its result is."""
-
-    name: str
-    notebook: str
-    parameters: dict
-    result: str
 
 
 def stages(run: RunDir, params_path: Path, steps: int) -> list[Stage]:
-    common = {"params": str(params_path), "run_dir": str(run.path.resolve())}
     return [
-        Stage("evaluate base", "50_evaluate", {**common, "label": "base", "step": -1}, "eval/base/summary.json"),
-        Stage("train", "40_train", common, f"checkpoints/step_{steps}/manifest.json"),
-        Stage("evaluate trained", "50_evaluate", {**common, "label": "trained", "step": steps}, "eval/trained/summary.json"),
-        Stage("report", "90_report", {"run_dir": common["run_dir"]}, "summary.json"),
+        evaluation(run, params_path, "base"),
+        training(run, params_path, steps),
+        evaluation(run, params_path, "trained", steps),
+        Stage("report", "90_report", {"run_dir": str(run.path.resolve())}, "summary.json"),
     ]
 
 
@@ -68,59 +51,26 @@ def demo(params_path: Path, out: Path, fresh: bool) -> RunDir:
 
 
 def is_done(run: RunDir, stage: Stage) -> bool:
-    """A result is there; a report counts only if it covers the trained policy (it may be rendered midway by hand)."""
-    path = run / stage.result
-    if stage.notebook != "90_report" or not path.exists():
-        return path.exists()
-    return bool(json.loads(path.read_text()).get("trained"))
+    """Whether its result is there."""
+    return report_is_whole(run) if stage.notebook == "90_report" else (run / stage.result).exists()
 
 
 def run_stage(run: RunDir, stage: Stage, title: str):
-    """Execute a notebook in a process group of its own, showing the progress that it writes."""
-    log = run / f"logs/{stage.name.replace(' ', '_')}.log"
-    failure = run / "logs/failure.json"
-    try:
-        log.parent.mkdir(parents=True, exist_ok=True)
-        failure.unlink(missing_ok=True)
-        (run / "progress.json").unlink(missing_ok=True)
-        write_json(run / "logs/stage.json", {"notebook": stage.notebook, "name": stage.name, "parameters": stage.parameters})
-        output = open(log, "ab")  # noqa: SIM115 - handed to the child
-    except OSError as error:
-        raise RunError(f"{log}: cannot be written ({error.strerror}); is the disk full or the folder read-only?") from None
-    command = [sys.executable, "-m", "rlmlib.execute", str(run.path.resolve()), str(os.getpid())]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
-    with output:
-        child = subprocess.Popen(command, stdout=output, stderr=output, stdin=subprocess.DEVNULL, env=environment, start_new_session=True)
+    """Execute a notebook, showing the progress that it writes. Raises RunError with the reason."""
+    process = StageProcess(run, stage, run / f"logs/{stage.name.replace(' ', '_')}.log")
     stop = threading.Event()
     watcher = threading.Thread(target=_watch, args=(run, title, stop), daemon=True)
     watcher.start()
     try:
-        code = child.wait(timeout=STAGE_LIMIT_S)
+        process.wait(STAGE_LIMIT_S)
     except subprocess.TimeoutExpired:
         raise RunError(f"{stage.name}: took over {STAGE_LIMIT_S // 3600} h and was stopped; run again to resume") from None
     finally:
         stop.set()
         watcher.join(timeout=5)
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(child.pid, signal.SIGKILL if child.poll() is not None else signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(timeout=15)
-    if code:
-        raise RunError(_reason(failure, stage, code, log))
-    if not (run / stage.result).exists():
-        raise RunError(f"{stage.name}: ended without {stage.result}; see {shown(log)}")
-
-
-def _reason(failure: Path, stage: Stage, code: int, log: Path) -> str:
-    try:
-        told = json.loads(failure.read_text())
-        return f"{stage.name}: {told['message']}"
-    except (OSError, ValueError, KeyError):
-        pass
-    if shutil.disk_usage(log.parent).free < LEAST_FREE:
-        return f"{stage.name}: the disk is full, so not even the reason could be written; free some and run the same command again"
-    how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
-    return f"{stage.name}: {how}; run the same command again to go on; details in {shown(log)}"
+        process.end()
+    if problem := process.problem():
+        raise RunError(f"{stage.name}: {problem}")
 
 
 def _watch(run: RunDir, title: str, stop: threading.Event):

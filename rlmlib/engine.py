@@ -5,7 +5,7 @@ It works the same in a script and in a notebook, and every wait has a limit.
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,7 +79,10 @@ def build_judge(params: Params) -> Judge | None:
 
 
 class Engine:
-    """Runs rollouts of a policy. Use as a context manager. together, folder: see build_sampler."""
+    """Runs rollouts of a policy. Use as a context manager. together, folder: see build_sampler.
+
+    Without a policy (None) it has no sampler, and only scores what `scored` is given.
+    """
 
     def __init__(self, params: Params, policy, together: bool = True, folder: Path | None = None):
         """Raises as build_sampler, with nothing left open."""
@@ -93,7 +96,7 @@ class Engine:
             self._runner = RolloutRunner(params.harness, self._server, self.leaf, params.leaf.concurrency)
             self._background = BackgroundLoop()
             opened.callback(self._background.close)
-            self.sampler = build_sampler(params, policy, together, folder)  # last, as it takes longest to start
+            self.sampler = build_sampler(params, policy, together, folder) if policy is not None else None  # last: it starts slowest
             opened.pop_all()
 
     def __enter__(self):
@@ -104,7 +107,8 @@ class Engine:
             self._background.run(self._disconnect(), CLOSE_TIMEOUT_S, "closing the models")
         self._background.close()
         self._server.close()
-        self.sampler.close()
+        if self.sampler is not None:
+            self.sampler.close()
 
     def push(self, policy):
         """Sample from the policy's present weights from now on."""
@@ -166,9 +170,13 @@ class Engine:
             finally:
                 own.close()
 
+        return await self.scored(job, pool.run(once))
+
+    async def scored(self, job: Job, answering: Awaitable[Rollout]) -> Attempt:
+        """The attempt that a rollout is, within `judging`. What fails is the rollout's error; raises as `run`."""
         rollout, correct = Rollout(), False
         try:
-            rollout = await pool.run(once)
+            rollout = await answering
             correct = await self._score(job.example, rollout)
         except (ConfigError, RunError):
             raise

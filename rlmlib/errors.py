@@ -42,6 +42,10 @@ class TrainingError(RlmError):
     """Training cannot go on: no learning signal, or a diverging policy."""
 
 
+class Stopped(RlmError):
+    """Training ended early because someone asked for it (RunDir.ask_to_stop). Run again, it goes on."""
+
+
 class RankError(TrainingError):
     """Another rank of a training run has ended. told: it has said why itself, or rank 0 will."""
 

@@ -1,70 +1,100 @@
-"""Evaluation of one checkpoint: n rollouts an example, unbiased pass@k, bootstrap intervals.
+"""Evaluation of one checkpoint: n rollouts an example, and one of the likeliest tokens where params ask for it.
 
 Resumes by batch. The splits are never mixed: `heldout` (names and templates never seen in
-training) is the headline, `seen` is reported apart.
+training) is the headline, `seen` is reported apart. What is measured: measures.py.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from .config import Params
-from .engine import Engine, Job, row
+from .engine import Attempt, Engine, Job, row
+from .measures import SPLITS, seed_of, summarise
+from .plain import answer_plainly
 from .progress import Progress
 from .runs import RunDir, append_jsonl, read_jsonl, rewrite_jsonl, write_json
-from .scoring.passk import bootstrap_weights, mean_interval, pass_at_k, quantile_interval
 from .tasks.mixture import examples
 from .training import checkpoint
 from .training.policy import Policy
 from .training.trainers import load_policy
 
-EVALUATION_STREAM = 2
-SPLITS = ("heldout", "seen")
+EVALUATION_STREAM, GREEDY_STREAM = 2, 4  # first part of the sampling keys
+GREEDY_TEMPERATURE = 1e-3  # so low that all samplers, also those that refuse 0, take the likeliest token
 
-# name -> value of one rollout; each is averaged over rollouts, then over examples
-RATES = {
-    "correct": lambda r: r["correct"],
-    "leaf_tokens_mean": lambda r: r["leaf_tokens"],
-    "total_tokens_mean": lambda r: r["total_tokens"],
-    "leaf_calls": lambda r: r["leaf_calls"],
-    "llm_usage": lambda r: r["leaf_calls"] > 0,
-    "missing_final": lambda r: r["missing"],
-    "forced_final": lambda r: r["forced"],
-    "error_rate": lambda r: r["error"] is not None,
-    "turns": lambda r: len(r["turns"]),
-}
-QUANTILES = {"leaf_tokens_median": 0.5, "leaf_tokens_p90": 0.9, "leaf_tokens_p95": 0.95, "leaf_tokens_p99": 0.99}
+Show = Callable[[str], None] | None
 
 
-def evaluate(params: Params, run: RunDir, label: str, step: int | None, show: Callable[[str], None] | None = None) -> dict:
+def evaluate(params: Params, run: RunDir, label: str, step: int | None, show: Show = None) -> dict:
     """Measure the base (step None) or the checkpoint of a step into eval/LABEL; returns its summary.
 
     Raises CheckpointError on a corrupt checkpoint, RunError where the folder cannot be written.
     """
-    folder = run / f"eval/{label}"
     with run.lock():
-        jobs = plan(params)
-        size = params.evaluation.batch
-        path = folder / "rollouts.jsonl"
-        rows = read_jsonl(path)
-        rows = rows[: len(rows) if len(rows) == len(jobs) else len(rows) // size * size]  # whole batches only
-        progress = Progress(run / "progress.json", f"evaluate {label}", len(jobs), len(rows), show)
-        if len(rows) < len(jobs):
-            rewrite_jsonl(path, rows)
-            with Engine(params, policy_at(params, run, step)) as engine:
-                while len(rows) < len(jobs):
-                    began = time.monotonic()
-                    attempts = engine.run(jobs[len(rows) : len(rows) + size])
-                    share = (time.monotonic() - began) / len(attempts)
-                    fresh = [row(a, run.store_context(a.example.context), wall_seconds=share) for a in attempts]
-                    append_jsonl(path, fresh)
-                    rows += fresh
-                    progress.update(len(rows), f"correct {np.mean([r['correct'] for r in rows]):.2f}")
-        seconds = round(sum(r["wall_seconds"] for r in rows), 1)
-        summary = {"label": label, "step": step, "seconds": seconds, **summarise(rows, params)}
-        write_json(folder / "summary.json", summary)
+        policy = Lazy(lambda: policy_at(params, run, step))
+        rows = measure(run, f"{label}/rollouts.jsonl", plan(params), params, policy, Engine.run, show)
+        summary = {"label": label, "step": step, "seconds": seconds(rows), **summarise(rows, params)}
+        if params.evaluation.greedy:
+            cold = params.model_copy(update={"sampling": params.sampling.model_copy(update={"temperature": GREEDY_TEMPERATURE})})
+            jobs = plan(params, 1, GREEDY_STREAM)
+            greedy = measure(run, f"{label}/greedy.jsonl", jobs, cold, policy, Engine.run, show)
+            summary |= {"greedy": summarise(greedy, params), "seconds": seconds([*rows, *greedy])}
+        write_json(run / f"eval/{label}/summary.json", summary)
     return summary
+
+
+def evaluate_plain(params: Params, run: RunDir, show: Show = None) -> dict:
+    """Measure the leaf alone, without harness or policy, into eval/plain: one answer a question from what its window holds."""
+    with run.lock():
+        rows = measure(run, "plain/rollouts.jsonl", plan(params, 1), params, Lazy(lambda: None), answer_plainly, show)
+        summary = {"label": "plain", "step": None, "seconds": seconds(rows), **summarise(rows, params)}
+        write_json(run / "eval/plain/summary.json", summary)
+    return summary
+
+
+class Lazy:
+    """A policy that is loaded when it is first needed: an evaluation that is done already needs none."""
+
+    def __init__(self, load: Callable[[], Policy | None]):
+        self._load, self._loaded = load, []
+
+    def __call__(self) -> Policy | None:
+        self._loaded = self._loaded or [self._load()]
+        return self._loaded[0]
+
+
+def measure(
+    run: RunDir,
+    name: str,
+    jobs: Sequence[Job],
+    params: Params,
+    policy: Lazy,
+    answer: Callable[[Engine, Sequence[Job]], list[Attempt]],
+    show: Show,
+) -> list[dict]:
+    """All rollouts of `jobs` as rows in eval/NAME; those that are there already are not run again."""
+    path, size = run / f"eval/{name}", params.evaluation.batch
+    rows = read_jsonl(path)
+    rows = rows[: len(rows) if len(rows) == len(jobs) else len(rows) // size * size]  # whole batches only
+    progress = Progress(run / "progress.json", f"evaluate {name.removesuffix('.jsonl')}", len(jobs), len(rows), show)
+    if len(rows) < len(jobs):
+        rewrite_jsonl(path, rows)
+        with Engine(params, policy()) as engine:
+            while len(rows) < len(jobs):
+                began = time.monotonic()
+                attempts = answer(engine, jobs[len(rows) : len(rows) + size])
+                share = (time.monotonic() - began) / len(attempts)
+                fresh = [row(a, run.store_context(a.example.context), wall_seconds=share) for a in attempts]
+                append_jsonl(path, fresh)
+                rows += fresh
+                progress.update(len(rows), f"correct {np.mean([r['correct'] for r in rows]):.2f}")
+    return rows
+
+
+def seconds(rows: Sequence[dict]) -> float:
+    """Wall clock of rollouts that were run in batches."""
+    return round(sum(r["wall_seconds"] for r in rows), 1)
 
 
 def policy_at(params: Params, run: RunDir, step: int | None) -> Policy:
@@ -76,68 +106,19 @@ def policy_at(params: Params, run: RunDir, step: int | None) -> Policy:
     return policy
 
 
-def plan(params: Params) -> list[Job]:
-    """Every rollout of an evaluation, in a fixed order. The same for base and trained: differences are paired."""
-    config = params.evaluation
+def plan(params: Params, rollouts: int | None = None, stream: int = EVALUATION_STREAM) -> list[Job]:
+    """Every rollout of an evaluation, in a fixed order. The same for all policies that share its seed: differences are paired.
+
+    rollouts: of an example; default evaluation.rollouts_per_example.
+    """
+    config, seed = params.evaluation, seed_of(params)
     counts = {"heldout": config.heldout_examples, "seen": config.seen_examples}
+    tasks = params.tasks
+    if config.hidden_labels is not None:
+        tasks = tasks.model_copy(update={"hidden_labels": config.hidden_labels})
     return [
-        Job(example, index, (EVALUATION_STREAM, params.seed, SPLITS.index(split), number, index))
+        Job(example, index, (stream, seed, SPLITS.index(split), number, index))
         for split in SPLITS
-        for number, example in enumerate(examples(params.tasks, split, counts[split], params.seed))
-        for index in range(config.rollouts_per_example)
+        for number, example in enumerate(examples(tasks, split, counts[split], seed))
+        for index in range(rollouts or config.rollouts_per_example)
     ]
-
-
-def summarise(rows: list[dict], params: Params) -> dict:
-    """{split: {metric: [value, low, high], ...}} with pass@k, by family too."""
-    summary = {}
-    for split in SPLITS:
-        chosen = [r for r in rows if r["split"] == split]
-        if chosen:
-            summary[split] = _summarise_split(chosen, params)
-    return summary
-
-
-def by_example(rows: list[dict]) -> dict[str, list[dict]]:
-    """Rollouts grouped by example, in order of first appearance; infrastructure failures left out."""
-    grouped: dict[str, list[dict]] = {}
-    for r in rows:
-        if r["error"] is None:
-            grouped.setdefault(r["example"], []).append(r)
-    return grouped
-
-
-def _summarise_split(rows: list[dict], params: Params) -> dict:
-    grouped = list(by_example(rows).values())
-    families = [g[0]["family"] for g in grouped]
-    counts = bootstrap_weights(families, params.evaluation.bootstrap, params.seed)
-    n = min(len(g) for g in grouped)
-    result = {name: mean_interval([np.mean([rate(r) for r in g]) for g in grouped], counts) for name, rate in RATES.items()}
-    for k in range(1, n + 1):
-        result[f"pass_at_{k}"] = mean_interval([pass_at_k(len(g), sum(r["correct"] for r in g), k) for g in grouped], counts)
-    tokens = [[r["leaf_tokens"] for r in g] for g in grouped]
-    for name, q in QUANTILES.items():
-        result[name] = quantile_interval(tokens, q, counts)
-    result["leaf_tokens_max"] = max(max(t) for t in tokens)
-    result["n_examples"], result["n_rollouts"] = len(grouped), sum(map(len, grouped))
-    result["families"] = {f: _family([g for g, name in zip(grouped, families, strict=True) if name == f]) for f in sorted(set(families))}
-    return result
-
-
-def _family(groups: list[list[dict]]) -> dict:
-    rows = [r for g in groups for r in g]
-    return {
-        "n_rollouts": len(rows),
-        "pass_at_1": float(np.mean([np.mean([r["correct"] for r in g]) for g in groups])),
-        "leaf_tokens_mean": float(np.mean([r["leaf_tokens"] for r in rows])),
-        "missing_final": float(np.mean([r["missing"] for r in rows])),
-    }
-
-
-def paired_difference(base: list[dict], trained: list[dict], params: Params, metric: str) -> tuple[float, float, float]:
-    """trained minus base of a metric in RATES, on the same resamples of the same examples."""
-    before, after = by_example(base), by_example(trained)
-    shared = [e for e in before if e in after]
-    counts = bootstrap_weights([before[e][0]["family"] for e in shared], params.evaluation.bootstrap, params.seed)
-    rate = RATES[metric]
-    return mean_interval([np.mean([rate(r) for r in after[e]]) - np.mean([rate(r) for r in before[e]]) for e in shared], counts)

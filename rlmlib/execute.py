@@ -21,7 +21,7 @@ from .runs import RunDir, write_json
 
 START_TIMEOUT_S = 300
 PR_SET_PDEATHSIG = 1
-EXPECTED = {"RlmError", "ConfigError", "RunError", "CheckpointError", "TrainingError", "InfrastructureError", "DataError"}
+EXPECTED = {"RlmError", "ConfigError", "RunError", "CheckpointError", "TrainingError", "InfrastructureError", "DataError", "Stopped"}
 
 
 def execute(notebook: Path, output: Path, parameters: dict):

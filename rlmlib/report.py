@@ -12,6 +12,7 @@ from . import charts
 from .charts import Chart
 from .drawing import CONFIG
 from .runs import RunDir, read_json, read_jsonl, write_json, write_text
+from .wording import disjoint, duration, interval, share, signed, tokens
 
 LABELS = ("base", "trained")
 HEADLINE = {"pass_at_1": "correct", "leaf_tokens_mean": "leaf_tokens_mean", "missing_final": "missing_final"}  # key -> name in RATES
@@ -69,7 +70,7 @@ class Facts:
         """Trained minus base on the same questions, with its interval; None unless both exist."""
         if not (self.split("base", split) and self.split("trained", split)):
             return None
-        from .evaluation import paired_difference
+        from .measures import paired_difference
 
         base, trained = ([r for r in self.rows[label] if r["split"] == split] for label in LABELS)
         return list(paired_difference(base, trained, self.params, rate))
@@ -92,46 +93,6 @@ class Facts:
             "seed": self.params.seed,
             "seconds": round(self.training_seconds + self.evaluation_seconds, 1) if self.metrics or counts else None,
         }
-
-
-# --- numbers in words -------------------------------------------------------------------------
-
-
-def share(value: float) -> str:
-    return f"{100 * value:.1f} %"
-
-
-def interval(triple, form) -> str:
-    """'value [low, high]'."""
-    value, low, high = triple
-    unit = " %"
-    ends = f"[{form(low).removesuffix(unit)}, {form(high).removesuffix(unit)}]"
-    return f"{form(value)} {ends}"
-
-
-def tokens(value: float) -> str:
-    """Thin spaces between thousands: commas are taken by intervals."""
-    return (f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.1f}").replace(",", "\u202f")
-
-
-def signed(triple, form) -> str:
-    """A difference: shares in percentage points, all with a sign."""
-    if form is share:
-        value, low, high = (f"{100 * v:+.1f}" for v in triple)
-        return f"{value} points [{low}, {high}]".replace("-", "\u2212")
-    value, low, high = (("+" if v > 0 else "") + form(v) for v in triple)
-    return f"{value} [{low}, {high}]".replace("-", "\u2212")
-
-
-def duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} seconds"
-    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
-
-
-def disjoint(a, b) -> bool:
-    """Whether two [value, low, high] have intervals without a common point."""
-    return a[2] < b[1] or b[2] < a[1]
 
 
 def verdict(facts: Facts) -> dict:
@@ -291,15 +252,15 @@ def _family_rows(facts: Facts) -> list[dict]:
     """Accuracy and leaf tokens by family, with intervals over its questions."""
     import numpy as np
 
-    from .evaluation import by_example
-    from .scoring.passk import bootstrap_weights, mean_interval
+    from .measures import by_example, resamples
+    from .scoring.passk import mean_interval
 
     rows = []
     for label in facts.labels:
         grouped = list(by_example(facts.heldout_rows(label)).values())
         for family in sorted({g[0]["family"] for g in grouped}):
             groups = [g for g in grouped if g[0]["family"] == family]
-            counts = bootstrap_weights([family] * len(groups), facts.params.evaluation.bootstrap, facts.params.seed)
+            counts = resamples(groups, facts.params)
             row = {"label": label, "family": family, "questions": len(groups)}
             for column, key in (("pass_at_1", "correct"), ("leaf_tokens", "leaf_tokens")):
                 triple = mean_interval([np.mean([r[key] for r in g]) for g in groups], counts)

@@ -5,6 +5,7 @@
     metrics.jsonl     one row a training step      rollouts/step_N.jsonl   every rollout of a step
     contexts/HASH.txt each context once            checkpoints/step_N/     see training.checkpoint
     eval/LABEL/       rollouts.jsonl summary.json  figures/ notebooks/ report.html summary.json
+    stop              a request to end training after the step under way
 
 Writes are atomic (a temporary file, then a rename) or whole appended lines. A lock keeps
 two processes from working in one directory.
@@ -28,6 +29,7 @@ from . import config
 from .errors import RlmError, RunError, one_line
 
 LOCK_WAIT_S = 20.0
+LAST_BYTES = 1 << 16
 
 
 @contextlib.contextmanager
@@ -103,6 +105,23 @@ def read_jsonl(path: Path, whole: bool = False) -> list[dict]:
     return rows
 
 
+def last_jsonl(path: Path) -> dict:
+    """The last whole row of a file, without reading all of it; {} where there is none. Rows are at most LAST_BYTES long."""
+    try:
+        with open(path, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - 2 * LAST_BYTES))
+            lines = file.read().split(b"\n")
+    except OSError:
+        return {}
+    for line in reversed(lines[:-1]):  # what follows the last line break is not whole
+        with contextlib.suppress(ValueError):
+            found = json.loads(line)
+            if isinstance(found, dict):
+                return found
+    return {}
+
+
 def rewrite_jsonl(path: Path, rows: Iterable[dict]):
     write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
 
@@ -135,6 +154,19 @@ class RunDir:
     def set_status(self, state: str, reason: str = ""):
         """state: queued, running, done, failed, timeout or lost."""
         write_json(self / "status.json", {"state": state, "reason": reason, "heartbeat": time.time()})
+
+    def ask_to_stop(self):
+        """Training in this directory, by whatever process, ends with a checkpoint after the step under way."""
+        write_text(self / "stop", f"asked by process {os.getpid()}\n")
+
+    @property
+    def stop_asked(self) -> bool:
+        return (self / "stop").exists()
+
+    def forget_stop(self):
+        """The request was met, or is older than the run that would meet it."""
+        with writing(self / "stop"):
+            (self / "stop").unlink(missing_ok=True)
 
     def store_context(self, context: str) -> str:
         """Keep a context once; returns its name (first 16 hex digits of its sha256)."""

@@ -8,18 +8,18 @@ import sys
 
 import pytest
 
-from rlmlib import axes, charts, config, panels, report
+from rlmlib import axes, charts, config, panels, report, reward_charts
 from rlmlib.engine import Attempt, row
 from rlmlib.errors import RunError
-from rlmlib.evaluation import summarise
 from rlmlib.harness.trajectory import Call, Rollout, Tokens, Turn
+from rlmlib.measures import summarise
 from rlmlib.notebook import ROOT
+from rlmlib.reward_explorer import GROUP
 from rlmlib.runs import RunDir, append_jsonl, open_run, rewrite_jsonl, write_json
-from rlmlib.scoring.reward import Outcome
 from rlmlib.tasks.base import Example
 from rlmlib.training.groups import Batch, Group
 from rlmlib.training.metrics import metrics
-from rlmlib.widgets import GROUP, LiveDashboard, live_dashboard, reward_explorer, reward_rows
+from rlmlib.widgets import LiveDashboard, live_dashboard
 
 HOSTILE = "<script>alert(1)</script><img src=https://evil.example/x>"
 NAMES = {"cost_accuracy", "training_dynamics", "step_scatter", "pass_at_k", "token_distribution", "by_family"}
@@ -377,12 +377,12 @@ def test_cost_of_zero_falls_back_to_a_linear_axis():
 
 
 def test_svg_ids_carry_the_charts_name():
-    svg = charts.reward_shape(GROUP).svg
+    svg = reward_charts.reward_shape(GROUP).svg
     assert set(re.findall(r'\bid="([^-"]*)', svg)) == {"reward_shape"} and "url(#reward_shape-" in svg
 
 
 def test_svg_text_stays_text():
-    assert "Rewards of the group" in re.sub(r"<[^>]+>|<!--.*?-->", "", charts.reward_shape(GROUP).svg, flags=re.DOTALL)
+    assert "Rewards of the group" in re.sub(r"<[^>]+>|<!--.*?-->", "", reward_charts.reward_shape(GROUP).svg, flags=re.DOTALL)
 
 
 def test_leaf_accuracy_draws_a_line_a_family():
@@ -392,29 +392,11 @@ def test_leaf_accuracy_draws_a_line_a_family():
 
 
 def test_notebook_output_has_both_forms():
-    bundle = charts.reward_shape(GROUP)._repr_mimebundle_()
+    bundle = reward_charts.reward_shape(GROUP)._repr_mimebundle_()
     assert {"application/vnd.plotly.v1+json", "image/svg+xml"} <= set(bundle) and json.dumps(bundle)
 
 
 # --- widgets ---------------------------------------------------------------------------------
-
-
-def test_reward_rows_give_the_studys_worked_example():
-    assert [r["reward"] for r in reward_rows(GROUP, config.Reward())] == pytest.approx([1, -0.0125, -0.0375, 0.95])
-
-
-def test_advantages_of_the_rows_sum_to_zero():
-    rows = reward_rows([Outcome(True, 1), Outcome(False, 5), Outcome(False, 9, True)], config.Reward())
-    assert sum(r["advantage"] for r in rows) == pytest.approx(0)
-
-
-def test_moving_a_slider_recomputes_the_table():
-    explorer = reward_explorer()
-    table = explorer.children[1]
-    before = table.value
-    beta_max = explorer.children[0].children[0].children[1]
-    beta_max.value = 0.9
-    assert table.value != before and "0.7000" in table.value  # dearest right answer: 1 - 0.9 / 3
 
 
 def test_dashboard_is_silent_outside_a_kernel(full, capsys):

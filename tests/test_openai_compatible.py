@@ -139,7 +139,9 @@ def test_dollars_are_unknown_unless_told():
         assert run(local(server, prices={OpenAIServer.MODEL: FREE})).dollars == 0
 
 
-@pytest.mark.parametrize("make", [lambda url: OpenAICompatibleChat("m", url, window_tokens=4096), CompletionServer], ids=["model", "policy's server"])
+@pytest.mark.parametrize(
+    "make", [lambda url: OpenAICompatibleChat("m", url, window_tokens=4096), CompletionServer], ids=["model", "policy's server"]
+)
 @pytest.mark.parametrize("url", ["http://me:hunter2@127.0.0.1/v1", "me:hunter2@127.0.0.1", "ftp://me:hunter2@127.0.0.1"])
 def test_a_secret_in_an_address_is_refused_and_not_shown(make, url):
     with pytest.raises(ConfigError, match="holds a user or password") as caught:

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from rlmlib.config import Reward
-from rlmlib.scoring.passk import bootstrap_weights, mean_interval, pass_at_k, quantile_interval
+from rlmlib.scoring.passk import bootstrap_weights, mean_interval, pass_at_k, quantile_intervals
 from rlmlib.scoring.reward import Outcome, advantages, beta, relative_costs, rewards
 from rlmlib.scoring.static import canonical, is_correct
 
@@ -328,10 +328,10 @@ def test_quantile_resample_equals_sorting_the_repeated_values():
     for row in counts:
         flat = sorted(v for g, times in zip(groups, row, strict=True) for v in g * times)
         picks.append(flat[-(-9 * len(flat) // 10) - 1])  # the smallest value with at least 90 % at or below it
-    _, low, high = quantile_interval(groups, 0.9, counts)
+    [(_, low, high)] = quantile_intervals(groups, [0.9], counts)
     assert (low, high) == pytest.approx(tuple(np.percentile(picks, (2.5, 97.5))))
 
 
 def test_quantile_of_all_values_is_numpys():
     groups = [[1.0, 5.0], [2.0], [9.0, 3.0]]
-    assert quantile_interval(groups, 0.5, bootstrap_weights(["x"] * 3, 10, 0))[0] == 3.0
+    assert quantile_intervals(groups, [0.5], bootstrap_weights(["x"] * 3, 10, 0))[0][0] == 3.0

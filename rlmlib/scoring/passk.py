@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+RESAMPLES_AT_ONCE = 1000  # whose cumulated counts are in memory together
+
 
 def pass_at_k(n: int, c: int, k: int) -> float:
     """Chance that at least one of k rollouts drawn without replacement from n is right, c of n being right."""
@@ -16,6 +18,14 @@ def pass_at_k(n: int, c: int, k: int) -> float:
     if n - c < k:
         return 1.0
     return float(1.0 - np.prod(1.0 - k / np.arange(n - c + 1, n + 1)))
+
+
+def pass_at_k_all(n: int, c: int) -> np.ndarray:
+    """pass@k for every k from 1 to n at once: [n]. By C(n-c, k) / C(n, k) = product over i < k of (n - c - i) / (n - i)."""
+    if not 0 <= c <= n or n < 1:
+        raise ValueError(f"pass@k needs 0 <= c <= n and n >= 1, got n={n} c={c}")
+    drawn = np.arange(n)
+    return 1.0 - np.cumprod(np.maximum(n - c - drawn, 0) / (n - drawn))
 
 
 def bootstrap_weights(strata: Sequence[str], resamples: int, seed: int) -> np.ndarray:
@@ -40,13 +50,19 @@ def mean_interval(values: Sequence[float], counts: np.ndarray) -> tuple[float, f
     return float(values.mean()), float(low), float(high)
 
 
-def quantile_interval(groups: Sequence[Sequence[float]], q: float, counts: np.ndarray) -> tuple[float, float, float]:
-    """(quantile, low, high) of all rollouts' values, examples resampled. groups: rollouts by example."""
-    sizes = np.array([len(g) for g in groups])
+def quantile_intervals(groups: Sequence[Sequence[float]], qs: Sequence[float], counts: np.ndarray) -> list[tuple[float, float, float]]:
+    """(quantile, low, high) of all rollouts' values at each q in [0, 1], examples resampled. groups: rollouts by example.
+
+    The rollouts are sorted once; a resample's quantile is found where its cumulated counts pass q.
+    """
     flat = np.concatenate([np.asarray(g, dtype=float) for g in groups])
+    owner = np.repeat(np.arange(len(groups)), [len(g) for g in groups])
     order = np.argsort(flat, kind="stable")
-    ordered, owner = flat[order], np.repeat(np.arange(len(groups)), sizes)[order]
-    weights = np.cumsum(counts[:, owner], axis=1)
-    picks = np.minimum((weights < q * weights[:, -1:]).sum(1), len(flat) - 1)
-    low, high = np.percentile(ordered[picks], (2.5, 97.5))
-    return float(np.quantile(flat, q)), float(low), float(high)
+    ordered, owner = flat[order], owner[order]
+    picks = np.empty((len(qs), len(counts)), dtype=np.int64)
+    for start in range(0, len(counts), RESAMPLES_AT_ONCE):
+        weights = np.cumsum(counts[start : start + RESAMPLES_AT_ONCE, owner], axis=1)
+        for row, q in enumerate(qs):
+            picks[row, start : start + len(weights)] = (weights < q * weights[:, -1:]).sum(1)
+    bounds = np.percentile(ordered[np.minimum(picks, len(flat) - 1)], (2.5, 97.5), axis=1)
+    return [(float(np.quantile(flat, q)), float(low), float(high)) for q, low, high in zip(qs, *bounds, strict=True)]

@@ -3,7 +3,7 @@
 p      = mean(c)                                     group solve rate
 beta   = 0 if p <= p0 else beta_max * ((p - p0) / (1 - p0)) ** gamma
 u_i    = (T_i - Tmin) / (Tmax - Tmin)                0 where all are equal
-r_i    = clip(c_i - forced_penalty * c_i * forced_i - beta(p) * u_i)
+r_i    = clip(c_i - forced_penalty * c_i * forced_i - beta(p) * u_i + child_bonus * c_i * [children_i > 0])
 A_i    = r_i - mean(r)                               no division by std, no length weight
 """
 
@@ -23,6 +23,7 @@ class Outcome:
     correct: bool
     cost: float
     forced: bool = False
+    children: int = 0
 
 
 def beta(p: float, config: Reward = STUDY) -> float:
@@ -41,7 +42,7 @@ def relative_costs(costs: Sequence[float]) -> list[float]:
 
 
 def rewards(group: Sequence[Outcome], config: Reward = STUDY) -> list[float]:
-    """r_i of every rollout of a group, in order."""
+    """r_i of every rollout of a group, in order. The bonus, which is not the study's, raises the upper bound of the clip with it."""
     weight = beta(sum(o.correct for o in group) / len(group), config)
     low, high = CLIP[config.scope]
     if config.scope == "all_rollouts":
@@ -49,10 +50,12 @@ def rewards(group: Sequence[Outcome], config: Reward = STUDY) -> list[float]:
     else:
         paying = iter(relative_costs([o.cost for o in group if o.correct]))
         shares = [next(paying) if o.correct else 0.0 for o in group]
-    return [
-        min(high, max(low, o.correct - config.forced_penalty * (o.correct and o.forced) - weight * u))
-        for o, u in zip(group, shares, strict=True)
-    ]
+    earned = []
+    for outcome, share in zip(group, shares, strict=True):
+        bonus = config.child_bonus if outcome.correct and outcome.children else 0.0
+        forced = config.forced_penalty if outcome.correct and outcome.forced else 0.0
+        earned.append(min(high + bonus, max(low, outcome.correct - forced - weight * share + bonus)))
+    return earned
 
 
 def advantages(group_rewards: Sequence[float]) -> list[float]:

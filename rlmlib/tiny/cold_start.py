@@ -29,7 +29,7 @@ from ..tasks import names
 from . import WEIGHTS
 from . import model as tiny_model
 from . import tokenizer as tiny_tokenizer
-from .demonstrations import Demonstration, play
+from .demonstrations import play
 from .scripts import MIXTURE
 
 COPY_BATCH = 64
@@ -70,7 +70,7 @@ def cold_start(params: Params, recipe: Recipe, log: Callable[[str], None] = prin
     tasks = params.tasks.model_copy(update={"two_hop": recipe.two_hop})
     demonstrations = play(params.model_copy(update={"tasks": tasks}), recipe.demonstrations, recipe.seed)
     tell(f"{len(demonstrations)} demonstrations played")
-    tokenizer = tiny_tokenizer.train(text for d in demonstrations for _, text in d.conversation)
+    tokenizer = tiny_tokenizer.train(text for d in demonstrations for conversation in d.conversations for _, text in conversation)
     chat = TinyChat(tokenizer)
     model = tiny_model.build(tokenizer.get_vocab_size(), recipe.seed)
     rng = random.Random(recipe.seed)
@@ -83,7 +83,8 @@ def cold_start(params: Params, recipe: Recipe, log: Callable[[str], None] = prin
         loss = _train_step(model, optimizer, batch, chat.pad_id)
         if step % 40 == 39:
             tell(f"copying {step + 1}/{recipe.copy_steps + recipe.strange_steps} loss {loss:.3f}")
-    samples = [s for d in demonstrations if len((s := clone_sample(chat, d, recipe)).ids) <= params.sampling.max_sequence_tokens]
+    samples = [clone_sample(chat, conversation, d.copied, recipe) for d in demonstrations for conversation in d.conversations]
+    samples = [s for s in samples if len(s.ids) <= params.sampling.max_sequence_tokens]
     tell(f"{sum(len(s.ids) for s in samples)} tokens to clone")
     batches = [b for _ in range(recipe.clone_epochs) for b in _batches(samples, recipe.batch_tokens, rng)]
     for step, batch in enumerate(batches):
@@ -97,15 +98,15 @@ def cold_start(params: Params, recipe: Recipe, log: Callable[[str], None] = prin
     return model.eval(), tokenizer
 
 
-def clone_sample(chat: TinyChat, demonstration: Demonstration, recipe: Recipe) -> Sample:
-    """A conversation as the sampler would have built it, with a loss on the replies."""
+def clone_sample(chat: TinyChat, conversation: list[tuple[str, str]], copied: tuple[str, str], recipe: Recipe) -> Sample:
+    """A conversation as the sampler would have built it, with a loss on the replies. copied: strings that weigh more."""
     ids, weights, pending = [], [], []
-    for role, text in demonstration.conversation:
+    for role, text in conversation:
         if role != "assistant":
             pending.append(Message(role, text))
             continue
         prompt = chat.prompt_ids(pending)
-        reply, reply_weights = weighted_ids(chat, text, demonstration.copied, recipe.copied_weight)
+        reply, reply_weights = weighted_ids(chat, text, copied, recipe.copied_weight)
         ids += [*prompt, *reply, chat.end_id]
         weights += [0.0] * len(prompt) + reply_weights + [1.0]
         pending = []

@@ -20,10 +20,13 @@ LIMIT_S = 1800
 
 @dataclass(frozen=True)
 class Demonstration:
-    """A conversation of (role, text), the strings copied from the question, and how it went."""
+    """The conversations of (role, text) of a rollout, the strings copied from the question, and how it went.
+
+    conversations: the root's, then its children's.
+    """
 
     strategy: str
-    conversation: list[tuple[str, str]]
+    conversations: list[list[tuple[str, str]]]
     copied: tuple[str, str]
     task: str
     gold: str
@@ -45,8 +48,9 @@ def _play_shard(params: Params, indices: range, seed: int) -> list[Demonstration
 
 async def _play(params, indices, seed) -> list[Demonstration]:
     slots = asyncio.Semaphore(IN_FLIGHT)
-    with server_of(params.harness) as server:
-        runner = RolloutRunner(params.harness, server, LexicalLeaf(params.leaf.window_tokens), params.leaf.concurrency)
+    harness = params.harness.model_copy(update={"depth": 2})  # children are shown too; the compact prompts are the same at each depth
+    with server_of(harness) as server:
+        runner = RolloutRunner(harness, server, LexicalLeaf(params.leaf.window_tokens), params.leaf.concurrency)
 
         async def one(index: int) -> Demonstration:
             async with slots:
@@ -55,7 +59,8 @@ async def _play(params, indices, seed) -> list[Demonstration]:
                 session = ScriptedSession(task, draw(rng), f"{seed}/script/{index}")
                 rollout = await runner.run(task.question, task.context, session, params.sampling.max_turn_tokens)
                 copied = (task.question, key_of(task))
-                return Demonstration(session.strategy, session.conversation, copied, task.task, task.answer, rollout)
+                conversations = [session.conversation, *(child.conversation for child in session.children)]
+                return Demonstration(session.strategy, conversations, copied, task.task, task.answer, rollout)
 
         return await asyncio.gather(*(one(i) for i in indices))
 

@@ -18,17 +18,19 @@ Strategy = Generator[str, str, None]
 # Share of each strategy among demonstrations. Where a strategy does not fit the question
 # (code alone over hidden labels), `select` takes its place.
 MIXTURE = {
-    "select": 0.19,  # search in code, one short leaf call                   good
-    "code": 0.08,  # code alone                                              good
-    "broad": 0.07,  # leaf calls on everything, then reduce                  right but dear
-    "broad_lost": 0.15,  # the same again and again, never finishes          dear, missing
-    "dither": 0.05,  # prints pieces of the context, never finishes          missing
-    "stall": 0.04,  # has the answer, never says so                          missing
-    "first_chunk": 0.16,  # asks about the beginning only                    wrong
+    "select": 0.13,  # search in code, one short leaf call                   good
+    "delegate": 0.05,  # the same, but a child RLM makes the call            good at depth 1, dear at depth 2
+    "code": 0.07,  # code alone                                              good
+    "broad": 0.06,  # leaf calls on everything, then reduce                  right but dear
+    "broad_lost": 0.17,  # the same again and again, never finishes          dear, missing
+    "dither": 0.06,  # prints pieces of the context, never finishes          missing
+    "stall": 0.05,  # has the answer, never says so                          missing
+    "first_chunk": 0.15,  # asks about the beginning only                    wrong
     "send_all": 0.12,  # one call with the whole context, often refused      wrong
     "guess": 0.07,  # answers without looking                                wrong
     "slip": 0.07,  # a wrong variable name, then gives up                    wrong
 }
+CHILD = "child"  # the strategy of every child
 CHUNK_LINES = {"research": 8, "aggregation": 80}
 
 
@@ -169,6 +171,15 @@ def _select(example, rng):
     yield from _finish(rng, _select_lines(example))
 
 
+def _delegate(example, rng):
+    yield from _finish(rng, [line.replace("llm_query(", "rlm_query(") for line in _select_lines(example)])
+
+
+def _child(example, rng):
+    """What a child is for: its context is a request with all that answers it."""
+    yield from _finish(rng, ["a = llm_query(context)"])
+
+
 def _code(example, rng):
     yield from _finish(rng, _code_lines(example) or _select_lines(example))
 
@@ -217,6 +228,7 @@ def _slip(example, rng):
 
 STRATEGIES = {
     "select": _select,
+    "delegate": _delegate,
     "code": _code,
     "broad": _broad,
     "broad_lost": _broad_lost,
@@ -237,12 +249,14 @@ class ScriptedSession:
     """A Session that plays one strategy and keeps the conversation it had."""
 
     def __init__(self, example: Example, strategy: str, seed: str):
+        self._example, self._seed = example, seed
         rng = random.Random(seed)
-        if strategy == "select" and example.task in ("file", "toplevel", "shown_count", "shown_most"):
+        if strategy in ("select", "delegate") and example.task in ("file", "toplevel", "shown_count", "shown_most"):
             strategy = "code"  # no short excerpt holds the answer
         self.strategy = strategy
         self.conversation: list[tuple[str, str]] = []
-        self._script = STRATEGIES[strategy](example, rng)
+        self.children: list[ScriptedSession] = []
+        self._script = (_child if strategy == CHILD else STRATEGIES[strategy])(example, rng)
         self._started = False
 
     async def reply(self, messages: list[Message], max_tokens: int) -> Reply:
@@ -254,6 +268,10 @@ class ScriptedSession:
         self._started = True
         self.conversation.append(("assistant", text))
         return Reply(text, 0, 0, False)
+
+    def child(self) -> "ScriptedSession":
+        self.children.append(ScriptedSession(self._example, CHILD, f"{self._seed}/{len(self.children)}"))
+        return self.children[-1]
 
     def close(self):
         self._script.close()

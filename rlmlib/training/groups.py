@@ -53,8 +53,7 @@ def jobs_of(params: Params, prompt: int, key: tuple[int, ...]) -> list[Job]:
 
 def score(prompt: int, attempts: list[Attempt], params: Params, version: int = 0) -> Group:
     """Rewards and verdict of a group. An infrastructure failure drops the group; it is never a wrong answer."""
-    basis = params.reward.cost_basis
-    outcomes = [Outcome(a.correct, a.rollout.usage.total if basis == "total" else a.rollout.usage.leaf, a.rollout.forced) for a in attempts]
+    outcomes = [outcome(a, params.reward.cost_basis) for a in attempts]
     right = sum(o.correct for o in outcomes)
     if any(a.rollout.error for a in attempts):
         verdict = "failed"
@@ -63,6 +62,12 @@ def score(prompt: int, attempts: list[Attempt], params: Params, version: int = 0
     else:
         verdict = "all_right" if right == len(attempts) else "kept"
     return Group(prompt, attempts, rewards(outcomes, params.reward), verdict, version)
+
+
+def outcome(attempt: Attempt, basis: str) -> Outcome:
+    """What the reward sees of an attempt. basis: reward.cost_basis."""
+    usage = attempt.rollout.usage
+    return Outcome(attempt.correct, usage.total if basis == "total" else usage.leaf, attempt.rollout.forced, usage.children)
 
 
 def has_signal(group: Group, config: Training) -> bool:

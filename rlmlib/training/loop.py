@@ -8,7 +8,7 @@ from itertools import takewhile
 from .. import engine as engines
 from ..config import Params
 from ..engine import Engine
-from ..errors import TrainingError
+from ..errors import Stopped, TrainingError
 from ..progress import Progress
 from ..runs import RunDir, append_jsonl, rewrite_jsonl
 from ..scoring.reward import advantages
@@ -44,10 +44,11 @@ def train(
     """Train to params.training.steps, from the newest checkpoint where there is one. On several ranks it is called on rank 0.
 
     Raises ConfigError where it cannot fit or start (see preflight.py), CheckpointError on a corrupt checkpoint, TrainingError when
-    there is nothing to learn from, the run diverges, or memory is short.
+    there is nothing to learn from, the run diverges, or memory is short, and Stopped where run.ask_to_stop() was called meanwhile.
     """
     config = params.training
     with run.lock():
+        run.forget_stop()  # meant for a process that was here before
         import_first(params)
         check(preflight(params, run, ranks=ranks.size), params)
         with out_of_memory_named(params, "loading the policy"):
@@ -70,13 +71,16 @@ def train(
                 log(run, step, batch, row)
                 tracker.log(step, row)
                 rows.append(row)
-                if (step + 1) % config.checkpoint_every == 0 or step + 1 == config.steps:
+                stop = run.stop_asked
+                if stop or (step + 1) % config.checkpoint_every == 0 or step + 1 == config.steps:
                     checkpoint.save(run, step + 1, policy, optimizer, source.state(), ranks)
                     checkpoint.prune(run, config, best_checkpoint(rows, checkpoint.steps(run), config.watch.window))
                 stop_where_hopeless(run, rows, params)
                 progress.update(step + 1, f"correct {row['correct']:.2f}, leaf tokens {row['leaf_tokens_mean']:.0f}")
                 if after_step:
                     after_step(row)
+                if stop:
+                    stop_as_asked(run, step + 1, config.steps)
 
 
 def resume(run: RunDir, policy: Policy) -> tuple[int, dict]:
@@ -136,6 +140,13 @@ def stop_where_hopeless(run: RunDir, rows: list[dict], params: Params):
         kept = f"step_{best} is the best checkpoint" if best else "there is no checkpoint yet"
         advice = "begin another run with a lower training.lr, or more training.kl_tau or warmup_steps"
         raise TrainingError(f"step {step}: stopped, as {why}; {kept}; {advice}")
+
+
+def stop_as_asked(run: RunDir, done: int, steps: int):
+    """The request is met by a checkpoint of `done` steps. Raises Stopped, unless the run is at its end anyway."""
+    run.forget_stop()
+    if done < steps:
+        raise Stopped(f"step {done}: stopped as asked, with a checkpoint; run again to go on")
 
 
 def log(run: RunDir, step: int, batch: Batch, row: dict):
