@@ -38,7 +38,7 @@ lab: install  ## JupyterLab on the notebooks (LAB="--allow-root --no-browser" pa
 soak: install  ## 100 tiny steps killed -9 at 50 random moments must equal an undisturbed run (half an hour)
 	@$(VENV)/python tests/soak.py
 
-study: install  ## the whole tiny study: 23 runs, two at a time; resumes
+study: install  ## the whole tiny study: 31 runs, two at a time; resumes
 	@$(VENV)/python -m rlmlib.sweep params/sweeps/tiny.yaml --out outputs/tiny-study
 
 cold-start: install  ## rebuild the tiny policy's weights from nothing (OUT=folder to keep the shipped ones)
