@@ -29,7 +29,7 @@ def stages(run: RunDir, params_path: Path, steps: int) -> list[Stage]:
         evaluation(run, params_path, "base"),
         training(run, params_path, steps),
         evaluation(run, params_path, "trained", steps),
-        Stage("report", "90_report", {"run_dir": str(run.path.resolve())}, "summary.json"),
+        Stage("report", "80_run_report", {"run_dir": str(run.path.resolve())}, "summary.json"),
     ]
 
 
@@ -52,7 +52,7 @@ def demo(params_path: Path, out: Path, fresh: bool) -> RunDir:
 
 def is_done(run: RunDir, stage: Stage) -> bool:
     """Whether its result is there."""
-    return report_is_whole(run) if stage.notebook == "90_report" else (run / stage.result).exists()
+    return report_is_whole(run) if stage.notebook == "80_run_report" else (run / stage.result).exists()
 
 
 def run_stage(run: RunDir, stage: Stage, title: str):

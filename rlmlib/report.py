@@ -4,21 +4,15 @@ Whatever exists is shown; what does not is said in a sentence. Everything a mode
 escaped by the template: its output is hostile HTML.
 """
 
-import json
-import re
 from pathlib import Path
 
-from . import charts
+from . import charts, page
 from .charts import Chart
-from .drawing import CONFIG
 from .runs import RunDir, read_json, read_jsonl, write_json, write_text
 from .wording import disjoint, duration, interval, share, signed, tokens
 
 LABELS = ("base", "trained")
 HEADLINE = {"pass_at_1": "correct", "leaf_tokens_mean": "leaf_tokens_mean", "missing_final": "missing_final"}  # key -> name in RATES
-TABLE_ROWS = 200  # of a chart's numbers in the page; the CSV has all
-TEXT_HEAD, TEXT_TAIL = 3000, 1000  # characters of a long reply that are shown
-UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
 
 
 def render(run: RunDir) -> Path:
@@ -30,8 +24,7 @@ def render(run: RunDir) -> Path:
     pictures = all_charts(facts)
     for chart in pictures.values():
         chart.save(run / "figures")
-    page = _environment().get_template("report.html.j2").render(**_page(facts, pictures))
-    write_text(run / "report.html", page)
+    write_text(run / "report.html", page.render("report.html.j2", **_page(facts, pictures)))
     write_json(run / "summary.json", facts.summary())
     return run / "report.html"
 
@@ -318,61 +311,7 @@ def _tally(facts: Facts) -> str:
 # --- the page --------------------------------------------------------------------------------
 
 
-def visible(text) -> str:
-    """Text for a page: control, direction and surrogate characters as escapes, a long middle left out with its length."""
-    text = UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", "" if text is None else str(text))
-    hidden = len(text) - TEXT_HEAD - TEXT_TAIL
-    if hidden <= 0:
-        return text
-    return f"{text[:TEXT_HEAD]}\n[... {hidden:,} characters are not shown ...]\n{text[-TEXT_TAIL:]}"
-
-
-def _environment():
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"visible": visible, "tokens": tokens, "cell": _cell}
-    return environment
-
-
-def _cell(value) -> str:
-    if isinstance(value, float):
-        return "" if value != value else f"{value:.4g}" if abs(value) < 10_000 else f"{value:,.0f}"
-    return str(value)
-
-
-def _inert(script: str) -> str:
-    """The same program, without text that reads as an address or ends its element: in JavaScript literals \\/ is /."""
-    return re.sub(r"(https?:)//", r"\1\\/\\/", script).replace("</script", "<\\/script")
-
-
 def _page(facts: Facts, pictures: dict[str, Chart]) -> dict:
-    from markupsafe import Markup
-    from plotly.offline import get_plotlyjs
-
-    def view(chart: Chart) -> dict:
-        shown = chart.frame.head(TABLE_ROWS)
-        return {
-            "name": chart.name,
-            "title": chart.title,
-            "reading": chart.reading,
-            "svg": Markup(re.sub(r' xmlns(:\w+)?="[^"]*"', "", chart.svg)),  # HTML knows the namespaces
-            "height": chart.figure.layout.height,
-            "columns": list(shown.columns),
-            "rows": shown.to_numpy(dtype=object).tolist(),
-            "hidden": len(chart.frame) - len(shown),
-        }
-
-    specs = {name: json.loads(chart.figure.to_json()) for name, chart in pictures.items()}
-    for spec in specs.values():  # the page's heading says it
-        spec["layout"]["margin"]["t"] = 60
-        del spec["layout"]["title"]
     return {
         "params": facts.params,
         "verdict": verdict(facts),
@@ -380,23 +319,10 @@ def _page(facts: Facts, pictures: dict[str, Chart]) -> dict:
         "held": facts.summaries[facts.labels[-1]]["heldout"] if facts.labels else None,
         "seen": next((s for label in facts.labels if (s := facts.split(label, "seen"))), None),
         "tables": {split: table(facts, split) for split in ("heldout", "seen")},
-        "charts": {name: view(chart) for name, chart in pictures.items()},
+        "charts": {name: page.view(chart) for name, chart in pictures.items()},
         "pairs": pick_pairs(facts),
         "tally": _tally(facts) if facts.compared else "",
-        "settings": list(_settings(facts.params)),
+        "settings": list(page.settings(facts.params)),
         "environment": facts.environment,
-        "plotly_js": Markup(_inert(get_plotlyjs())) if pictures else "",
-        "specs": Markup(json.dumps({"figures": specs, "config": CONFIG}).replace("<", "\\u003c")),
+        **page.interactive_parts(pictures.values()),
     }
-
-
-def _settings(section, prefix: str = ""):
-    """(dotted key, value, description) of every parameter."""
-    from pydantic import BaseModel
-
-    for name, field in type(section).model_fields.items():
-        value = getattr(section, name)
-        if isinstance(value, BaseModel):
-            yield from _settings(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", json.dumps(value), field.description or ""

@@ -55,8 +55,8 @@ def penalties(group: Sequence[Outcome], config: Reward = STUDY) -> Chart:
         for i, (o, value) in enumerate(zip(group, values, strict=True), 1)
     )
     reading = (
-        f"Each panel is one formula at its default values, each bar one of the same {len(group)} rollouts with its tokens under it; "
-        "wrong ones are striped. Rewards have their own scale in each panel: what trains is the difference within one."
+        f"A panel a formula, all but the study's at their default values; a bar for each of the same {len(group)} rollouts, with its "
+        "tokens under it. Wrong ones are striped. Rewards have their own scale in each panel: what trains is the difference within one."
     )
     return Chart("penalties", _finding(group, found), reading, frame, panels, COLUMNS)
 
@@ -91,6 +91,8 @@ def _finding(group: Sequence[Outcome], found: dict[str, list[float]]) -> str:
     cheap, dear = min(right, key=lambda i: group[i].cost), max(right, key=lambda i: group[i].cost)
     falls = {PENALTIES[name].title: values[cheap] - values[dear] for name, values in found.items()}
     least, most = min(falls, key=falls.get), max(falls, key=falls.get)
+    if falls[most] - falls[least] < SAME:
+        return f"No formula tells right rollouts apart{' or puts one under a wrong one' if wrong else ''} in this group"
     kept = f"All {len(found)} formulas keep right rollouts above wrong ones; from" if wrong else "From"
     return (
         f"{kept} the cheapest to the dearest right one, the reward falls by {_number(falls[least])} ({least}) "
@@ -129,17 +131,21 @@ def reward_of_cost(group: Sequence[Outcome], config: Reward = STUDY) -> Chart:
     costs = ", ".join(f"{'right' if o.correct else 'wrong'} at {count(o.cost)}" for o in group)
     reading = (
         f"What the first right and the first wrong of {len(group)} rollouts ({costs} tokens) earn over their own cost, while the others "
-        "stay; each formula at its default values. Where a line is flat, cost is not felt. Each panel has its own scale."
+        "stay; all formulas but the study's at their default values. Where a line is flat, cost is not felt. Each panel has its own scale."
     )
     return Chart("reward_of_cost", f"{title} pay for its tokens", reading, frame, panels, COLUMNS)
 
 
 def _lines(name: str, at: Sequence[float], curves: dict[bool, dict[str, list[float]]], number: int) -> Panel:
-    looks = {True: ("trained", "right"), False: ("base", "wrong")}
-    marks = [Mark("line", at, found[name], looks[c][0], looks[c][1] if number == 0 else "") for c, found in curves.items()]
+    marks = []
+    for correct, found in curves.items():
+        style, label = ("trained", "right") if correct else ("base", "wrong")
+        line = found[name]
+        rises = line[len(line) // 10] > line[0]  # then the name stands under the line, not on it
+        marks += [Mark("line", at, line, style), Mark("points", at[:1], line[:1], style, texts=[label], size=6, below=rises)]
     ticks = {at[-1] * i / 3: short(at[-1] * i / 3) for i in range(4)}
     below = "tokens of that rollout" if number >= len(PENALTIES) - COLUMNS else ""
-    return Panel(PENALTIES[name].title, below, "reward", marks, ticks=ticks, headroom=0.05)
+    return Panel(PENALTIES[name].title, below, "reward", marks, ticks=ticks, headroom=0.16)
 
 
 def _curve(group: Sequence[Outcome], config: Reward, at: Sequence[float], place: int) -> dict[str, list[float]]:

@@ -49,6 +49,9 @@ class Choice:
     text: str = ""
 
 
+EVERYTHING = Choice()
+
+
 def files(run: RunDir) -> list[str]:
     """Names of the files below the run's directory: evaluations, then steps in their order."""
     found = [str(p.relative_to(run.path)) for pattern in ("eval/*/*.jsonl", "rollouts/*.jsonl") for p in run.path.glob(pattern)]
@@ -90,7 +93,7 @@ def matches(row: dict, choice: Choice) -> bool:
     return not text or any(text in (row[key] or "").casefold() for key in ("question", "answer", "gold"))
 
 
-def chosen(rows: Sequence[dict], choice: Choice, order: str = "file", down: bool = False) -> list[dict]:
+def chosen(rows: Sequence[dict], choice: Choice = EVERYTHING, order: str = "file", down: bool = False) -> list[dict]:
     """The rows that one asks for, sorted; equal ones stay in the order of the file. order: a key of ORDERS; down: largest first."""
     return sorted((row for row in rows if matches(row, choice)), key=ORDERS[order], reverse=down)
 

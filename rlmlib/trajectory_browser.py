@@ -177,17 +177,20 @@ class TrajectoryBrowser:
         begin = self.page * PAGE
         lines = [text_line(number, item) for number, item in enumerate(self.found[begin : begin + PAGE], begin + 1)]
         what = "pairs" if self.beside.value else "rollouts"
-        self.count.value = (
-            f"{begin + 1 if lines else 0} to {begin + len(lines)} of {len(self.found)} {what}; {len(self.rows)} without a filter"
-        )
+        reach = f"{what} {begin + 1} to {begin + len(lines)} of {len(self.found)}" if lines else f"no {what}"
+        self.count.value = f"{reach} that match, {len(self.rows)} in all"
         self.head.value = f"<pre>{html.escape(heading(bool(self.beside.value)))}</pre>"
-        self.list.options = lines
+        self._busy = True
+        _offer(self.list, list(zip(lines, range(begin, begin + len(lines)), strict=True)))
+        self.list.index, self._busy = 0 if lines else None, False
         self.show()
 
     def show(self):
         """The trajectory of the chosen line, or the two of a pair side by side."""
-        place = None if self.list.index is None else self.page * PAGE + self.list.index
-        item = self.found[place] if place is not None and place < len(self.found) else None
+        if self._busy:
+            return
+        place = self.list.value
+        item = None if place is None else self.found[place]
         if isinstance(item, tuple):
             run, name = self.beside.value
             parts = [(self.run, self.file.value, item[0]), (run, name, item[1])]
@@ -212,10 +215,10 @@ def _any(options: Sequence) -> list[tuple[str, object]]:
 
 def _offer(control, options: list[tuple[str, object]]):
     """New options for a control; its value stays where it is still offered."""
-    before = control.value
+    offered = [value for _, value in options]
+    place = offered.index(control.value) if control.value in offered else 0
     control.options = options
-    if before in [value for _, value in options]:
-        control.value = before
+    control.index = place if options else None
 
 
 def _blank(names: dict) -> dict:

@@ -1,4 +1,4 @@
-"""Charts, the report and the widgets' logic, on a small run directory that the real writers made."""
+"""Charts and the report, on a small run directory that the real writers made."""
 
 import dataclasses
 import json
@@ -8,18 +8,18 @@ import sys
 
 import pytest
 
-from rlmlib import axes, charts, config, panels, report, reward_charts
+from rlmlib import axes, charts, config, panels, report, reward_charts, wording
 from rlmlib.engine import Attempt, row
 from rlmlib.errors import RunError
 from rlmlib.harness.trajectory import Call, Rollout, Tokens, Turn
 from rlmlib.measures import summarise
 from rlmlib.notebook import ROOT
+from rlmlib.page import visible
 from rlmlib.reward_explorer import GROUP
 from rlmlib.runs import RunDir, append_jsonl, open_run, rewrite_jsonl, write_json
 from rlmlib.tasks.base import Example
 from rlmlib.training.groups import Batch, Group
 from rlmlib.training.metrics import metrics
-from rlmlib.widgets import LiveDashboard, live_dashboard
 
 HOSTILE = "<script>alert(1)</script><img src=https://evil.example/x>"
 NAMES = {"cost_accuracy", "training_dynamics", "step_scatter", "pass_at_k", "token_distribution", "by_family"}
@@ -253,7 +253,7 @@ def test_headline_follows_the_numbers(tmp_path, right, tokens, words):
 
 
 def test_intervals_that_touch_are_not_disjoint():
-    assert report.disjoint([1, 0, 2], [4, 3, 5]) and not report.disjoint([1, 0, 3], [4, 3, 5])
+    assert wording.disjoint([1, 0, 2], [4, 3, 5]) and not wording.disjoint([1, 0, 3], [4, 3, 5])
 
 
 def test_picked_pairs_prefer_a_gain(full):
@@ -266,16 +266,16 @@ def test_picked_pairs_cover_the_families_that_exist(full):
 
 
 def test_control_and_direction_characters_are_made_visible():
-    assert report.visible("a\x00b\u202ec\ud800") == "a\\u0000b\\u202ec\\ud800"
+    assert visible("a\x00b\u202ec\ud800") == "a\\u0000b\\u202ec\\ud800"
 
 
 def test_long_text_tells_how_much_is_hidden():
-    assert "[... 6,000 characters are not shown ...]" in report.visible("x" * 10_000)
+    assert "[... 6,000 characters are not shown ...]" in visible("x" * 10_000)
 
 
 def test_importing_the_modules_loads_no_heavy_package():
     code = (
-        "import sys, rlmlib.charts, rlmlib.report, rlmlib.widgets;"
+        "import sys, rlmlib.charts, rlmlib.report, rlmlib.dashboard, rlmlib.trajectory_browser;"
         "print(sorted({'plotly', 'matplotlib', 'pandas', 'torch', 'ipywidgets', 'jinja2'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout == "[]\n"
@@ -394,31 +394,3 @@ def test_leaf_accuracy_draws_a_line_a_family():
 def test_notebook_output_has_both_forms():
     bundle = reward_charts.reward_shape(GROUP)._repr_mimebundle_()
     assert {"application/vnd.plotly.v1+json", "image/svg+xml"} <= set(bundle) and json.dumps(bundle)
-
-
-# --- widgets ---------------------------------------------------------------------------------
-
-
-def test_dashboard_is_silent_outside_a_kernel(full, capsys):
-    dashboard = live_dashboard(2)
-    for line in full.metrics[:2]:
-        dashboard.update(line)
-    assert len(dashboard.rows) == 2 and dashboard._handle is None and capsys.readouterr().out == ""
-
-
-def test_dashboard_redraws_seldom_but_always_at_the_end(full, monkeypatch):
-    from rlmlib import widgets
-
-    drawn = []
-    monkeypatch.setattr(widgets, "_in_kernel", lambda: True)
-    monkeypatch.setattr(LiveDashboard, "_draw", lambda self: drawn.append(len(self.rows)))
-    dashboard = live_dashboard(12)
-    for line in full.metrics:
-        dashboard.update(line)
-    assert drawn == [1, 12]
-
-
-def test_dashboard_picture_is_an_svg(full):
-    dashboard = live_dashboard(12)
-    dashboard.update(full.metrics[0])
-    assert dashboard.picture().startswith("<svg")

@@ -24,7 +24,7 @@ def code(notebook) -> list[str]:
 
 def test_the_notebooks_of_the_demo_are_there():
     names = {path.stem for path in NOTEBOOKS}
-    assert {"00_quickstart", "30_reward", "40_train", "50_evaluate", "90_report"} <= names
+    assert {"00_quickstart", "30_reward", "40_train", "50_evaluate", "80_run_report"} <= names
 
 
 @every_notebook

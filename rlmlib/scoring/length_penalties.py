@@ -84,8 +84,8 @@ def alp(group: Sequence[Outcome], beta: float = 1e-7) -> list[float]:
 
     The paper writes beta / N with a constant N, which is part of beta here; its beta is 1e-7 for each token. All rollouts pay,
     the more so the easier the prompt, and at least 1 / K where none is right. A right one is above a wrong one while costs
-    are under 1 / beta tokens. The paper divides advantages by the standard deviation of the group, so that a small penalty is
-    felt in groups that are all right; under advantages that are not divided, this beta is next to nothing.
+    are under 1 / beta tokens. So small a beta is felt where advantages are divided by the standard deviation of the group, as in
+    GRPO, and the group is all right; under advantages that are not divided it is next to nothing.
     """
     weight = beta * max(fmean(o.correct for o in group), 1 / len(group))
     return [o.correct - weight * o.cost for o in group]
@@ -166,7 +166,7 @@ PENALTIES = {
         "Study", "clip(c - 0.25 c forced - beta(p) u)", "scoring/reward.py", study,
         Promises(dominance=True, strict=False, wrong_alike=False, unsolved_alike=True, scale_free=True, **_ALWAYS),
     ),
-    "linear": Penalty("Linear", "c - per_1k T / 1000", "of no paper", linear, _ABSOLUTE),
+    "linear": Penalty("Linear", "c - per_1k T / 1000", "no paper", linear, _ABSOLUTE),
     "alp": Penalty("ALP", "c - beta T max(p, 1 / K)", "arXiv 2506.05256", alp, _ABSOLUTE),
     "arora_zanette": Penalty("Arora-Zanette", "c (1 - alpha sigmoid(z))", "arXiv 2502.04463", arora_zanette, _GATED),
     "kimi": Penalty(

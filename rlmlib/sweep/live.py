@@ -3,9 +3,13 @@
 import html
 import sys
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from ..wording import duration, share, tokens
 from .states import State, count
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 HEADINGS = ("run", "state", "step", "right", "leaf tokens", "left", "reason")
 
@@ -21,6 +25,13 @@ def cells(state: State) -> tuple[str, ...]:
 
 def summary(states: Sequence[State]) -> str:
     return ", ".join(f"{number} {name}" for name, number in count(list(states)).items())
+
+
+def state_table(states: Sequence[State]) -> "pd.DataFrame":
+    """The table as a frame."""
+    import pandas as pd
+
+    return pd.DataFrame([cells(state) for state in states], columns=list(HEADINGS))
 
 
 class Lines:

@@ -28,10 +28,7 @@ class State:
 
 def state_of(planned: Planned, run: RunDir) -> State:
     """The state of a run, from status.json, progress.json and what it has measured."""
-    status = run.status
-    state, reason = status.get("state", "queued"), status.get("reason", "")
-    if state == "running" and time.time() - status.get("heartbeat", 0) > LOST_S:
-        state, reason = "lost", LOST
+    state, reason = true_status(run)
     progress = read_json(run / "progress.json") if state == "running" else {}
     correct, tokens = measured(planned, run)
     return State(
@@ -45,6 +42,14 @@ def state_of(planned: Planned, run: RunDir) -> State:
         tokens,
         progress.get("eta_s"),
     )
+
+
+def true_status(run: RunDir) -> tuple[str, str]:
+    """(state, reason): what status.json says, unless whoever kept it is gone."""
+    status = run.status
+    if status.get("state") == "running" and time.time() - status.get("heartbeat", 0) > LOST_S:
+        return "lost", LOST
+    return status.get("state", "queued"), status.get("reason", "")
 
 
 def measured(planned: Planned, run: RunDir) -> tuple[float | None, float | None]:

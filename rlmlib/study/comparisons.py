@@ -1,0 +1,84 @@
+"""Frames of what sets groups apart: differences to the untrained base, the penalty on and off, families of questions."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .evidence import Evidence, evidence
+from .frames import Run, read_runs, values_of
+from .seeds import Values, interval_over_seeds
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+HEADLINE = ("lora", "no-penalty", "full", "shown", "hidden", "depth2", "depth2-bonus")  # groups that are compared with the base
+PAIRS = (
+    ("lora", "no-penalty", "penalty on, less off"),
+    ("full", "lora", "full, less LoRA"),
+    ("hidden", "shown", "labels hidden, less shown"),
+)
+
+
+def load_differences(folder: str | Path) -> "pd.DataFrame":
+    """A row a comparison and measure: comparison, measure, value, low, high, seed_values.
+
+    right: difference of pass@1; tokens: ratio of mean leaf tokens. seed_values: those of the seeds that both have, the base's one
+    run standing for all of its seeds.
+    """
+    import pandas as pd
+
+    found = evidence(read_runs(folder))
+    return pd.DataFrame([row for first, second, name in comparisons(found) for row in compared(found, first, second, name)])
+
+
+def comparisons(found: Evidence) -> list[tuple[str, str, str]]:
+    """(first group, second group, what to call it) of all comparisons whose runs are there."""
+    to_base = [(group, "base", f"{found.groups[group][0].label}, less untrained") for group in HEADLINE if group in found.groups]
+    wanted = [*to_base, *PAIRS]
+    return [(first, second, name) for first, second, name in wanted if {first, second} <= found.groups.keys()]
+
+
+def compared(found: Evidence, first: str, second: str, name: str) -> list[dict]:
+    """The two rows of a comparison."""
+    rows = []
+    for measure, key, form in (("right", "correct", found.difference), ("tokens", "leaf_tokens_mean", found.ratio)):
+        value, low, high = form(first, second, key)
+        singles = by_seed(found, first, second, key, lambda a, b, kind=measure: a - b if kind == "right" else a / b if b else float("inf"))
+        rows.append({"comparison": name, "measure": measure, "value": value, "low": low, "high": high, "seed_values": singles})
+    return rows
+
+
+def by_seed(found: Evidence, first: str, second: str, measure: str, form: Callable[[float, float], float]) -> list[float]:
+    """A comparison seed by seed."""
+    means = [{run.seed: values_of(run, measure).mean for run in found.runs(group)} for group in (first, second)]
+    if len(means[1]) == 1:  # an untrained policy has no luck of training
+        means[1] = dict.fromkeys(means[0], next(iter(means[1].values())))
+    return [form(means[0][seed], means[1][seed]) for seed in sorted(means[0].keys() & means[1].keys())]
+
+
+def load_families(folder: str | Path, groups: Sequence[str] = ("base", "lora", "no-penalty", "full")) -> "pd.DataFrame":
+    """A row a group and family: label, family, questions, and pass_at_1 and leaf_tokens_mean with _low and _high."""
+    import pandas as pd
+
+    found = evidence(read_runs(folder))
+    return pd.DataFrame([row for group in groups if group in found.groups for row in _families(found.runs(group))])
+
+
+def _families(runs: list[Run]) -> list[dict]:
+    families = sorted({row["family"] for row in runs[0].heldout()})
+    return [{"label": runs[0].label, "family": family, **_family(runs, family)} for family in families]
+
+
+def _family(runs: list[Run], family: str) -> dict:
+    found = {}
+    for name, measure in (("pass_at_1", "correct"), ("leaf_tokens_mean", "leaf_tokens_mean")):
+        values = [of_family(values_of(run, measure), family) for run in runs]
+        value, low, high = interval_over_seeds(values, runs[0].params)
+        found |= {name: value, f"{name}_low": low, f"{name}_high": high, "questions": len(values[0].by_example)}
+    return found
+
+
+def of_family(values: Values, family: str) -> Values:
+    """The examples of one family."""
+    kept = {example: value for example, value in values.by_example.items() if values.families[example] == family}
+    return Values(kept, {example: family for example in kept})

@@ -1,0 +1,209 @@
+"""The report of a study: one page over all runs of a folder, its charts as files, and its numbers as tables.
+
+Written to OUT: report.html, figures/NAME.{json,svg,csv}, runs.csv, groups.csv, claims.csv, steps.csv.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .. import page
+from ..charts import Chart
+from ..runs import read_json, write_text
+from ..wording import duration, interval, share, tokens
+from . import behaviour_charts, comparisons, cost_charts, frames, grid_charts, training_charts
+from .claims import claims
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SHOWN = ("lora", "no-penalty", "full")  # groups of the charts over steps
+SECTIONS = (  # heading, names of charts
+    ("Accuracy against cost", ("study_cost_accuracy",)),
+    ("Training", ("study_dynamics",)),
+    ("Rank and learning rate", ("study_lora_grid",)),
+    ("Behaviour", ("study_phases", "study_leaf_tails")),
+    ("More than one attempt", ("study_pass_at_k",)),
+    ("What makes a difference", ("study_differences", "study_families")),
+    ("Depth 2", ("study_depth",)),
+    ("Runs that had to be stopped", ("study_post_mortem",)),
+)
+COLUMNS = (  # measure, heading, form
+    ("pass_at_1", "pass@1", share),
+    ("pass_at_10", "pass@10", share),
+    ("leaf_tokens_mean", "leaf tokens, mean", tokens),
+    ("total_tokens_mean", "all tokens, mean", tokens),
+    ("leaf_calls", "leaf calls", "{:.2f}".format),
+    ("missing_final", "no final answer", share),
+    ("child_usage", "with a child", share),
+)
+
+
+@dataclass(frozen=True)
+class Study:
+    """The frames of a folder of runs, each read when it is first asked for."""
+
+    folder: Path
+
+    @cached_property
+    def runs(self) -> "pd.DataFrame":
+        return frames.load_runs(self.folder)
+
+    @cached_property
+    def groups(self) -> "pd.DataFrame":
+        return frames.load_groups(self.folder)
+
+    @cached_property
+    def steps(self) -> "pd.DataFrame":
+        return frames.load_steps(self.folder)
+
+    @cached_property
+    def phases(self) -> "pd.DataFrame":
+        return frames.load_phases(self.folder)
+
+    @cached_property
+    def evaluations(self) -> "pd.DataFrame":
+        return frames.load_evaluations(self.folder)
+
+    @cached_property
+    def claims(self) -> "pd.DataFrame":
+        return claims(frames.read_runs(self.folder))
+
+    @property
+    def name(self) -> str:
+        return read_json(self.folder / "sweep.json").get("name", self.folder.name)
+
+
+def render(folder: str | Path, out: str | Path | None = None, interactive: bool = True) -> Path:
+    """Write the report of a folder of runs to OUT (default: the folder itself); returns report.html.
+
+    interactive: with Plotly in the page, once (5 MB); else its charts are pictures. Raises RunError where the folder holds no runs.
+    """
+    study, out = Study(Path(folder)), Path(out or folder)
+    pictures = all_charts(study)
+    for chart in pictures.values():
+        chart.save(out / "figures")
+    for name in ("runs", "groups", "claims", "steps"):
+        write_text(out / f"{name}.csv", getattr(study, name).to_csv(index=False))
+    write_text(out / "report.html", page.render("study.html.j2", **contents(study, pictures, interactive)))
+    return out / "report.html"
+
+
+def all_charts(study: Study) -> dict[str, Chart]:
+    """Every chart that the folder has data for, by name."""
+    shown = [group for group in SHOWN if group in set(study.groups.get("group", ()))]
+    made = [
+        cost_charts.cost_accuracy_of_groups(study.groups),
+        cost_charts.pass_at_k_of_groups(study.groups),
+        cost_charts.differences(comparisons.load_differences(study.folder)),
+        cost_charts.by_family(comparisons.load_families(study.folder)),
+        training_charts.dynamics_of_groups(study.steps, shown),
+        training_charts.depth_two(study.steps, study.groups),
+        training_charts.post_mortem(study.steps, study.runs),
+        grid_charts.lora_grid(study.runs),
+        behaviour_charts.behaviour_phases(study.phases, shown),
+        behaviour_charts.leaf_token_tails(study.evaluations),
+    ]
+    return {chart.name: chart for chart in made if chart is not None}
+
+
+def contents(study: Study, pictures: dict[str, Chart], interactive: bool) -> dict:
+    """What the template shows."""
+    views = {name: page.view(chart, interactive) for name, chart in pictures.items()}
+    sections = [(heading, [views[name] for name in names if name in views]) for heading, names in SECTIONS]
+    parts = page.interactive_parts(pictures.values()) if interactive else {"plotly_js": "", "specs": ""}
+    return {
+        "name": study.name,
+        "headline": headline(study),
+        "how": how(study),
+        "table": group_table(study.groups).to_dict("records"),
+        "claims": study.claims.to_dict("records"),
+        "sections": [section for section in sections if section[1]],
+        "post_mortem": training_charts.post_mortem_table(study.runs, study.steps).to_dict("records"),
+        "runs": run_table(study.runs).to_dict("records"),
+        "environments": environments(study),
+        "interactive": interactive,
+        **parts,
+    }
+
+
+def headline(study: Study) -> str:
+    """What the study says, in a sentence or two that are made from its numbers."""
+    found = study.groups.set_index("group")
+    if not {"base", "lora"} <= set(found.index):
+        return f"{len(study.runs)} runs, {(study.runs['state'] == 'done').sum()} of them done."
+    base, lora = found.loc["base"], found.loc["lora"]
+    said = (
+        f"Training takes right answers from {share(base.pass_at_1)} to {share(lora.pass_at_1)} "
+        f"and leaf tokens a rollout from {tokens(base.leaf_tokens_mean)} to {tokens(lora.leaf_tokens_mean)}."
+    )
+    opened = study.claims[study.claims["claim"].str.startswith("Open: what does the cost penalty")]
+    if len(opened) and opened.iloc[0].verdict != "not run":
+        said += f" The cost penalty: {opened.iloc[0].verdict}."
+    return said
+
+
+def how(study: Study) -> dict:
+    """Questions, seeds and time of the study, in words."""
+    runs, groups = study.runs, study.groups
+    trained = runs[runs["kind"] == "train"]
+    return {
+        "runs": len(runs),
+        "states": ", ".join(f"{count} {state}" for state, count in runs["state"].value_counts().items()),
+        "questions": int(groups["n_examples"].max()) if len(groups) else 0,
+        "rollouts": f"{int(groups['n_rollouts'].sum()):,}" if len(groups) else "0",
+        "seeds": ", ".join(map(str, sorted(runs["seed"].unique()))),
+        "train_time": duration(trained["train_seconds"].sum()),
+        "eval_time": duration(runs["eval_seconds"].fillna(0).sum()),
+        "base": next((run.params for run in frames.read_runs(study.folder)), None),
+    }
+
+
+def group_table(groups: "pd.DataFrame") -> "pd.DataFrame":
+    """The study's table: a row a group, each measure 'value [low, high]'."""
+    import pandas as pd
+
+    rows = []
+    for group in groups.sort_values("pass_at_1", ascending=False).to_dict("records") if len(groups) else ():
+        row = {"group": group["label"], "seeds": group["seeds"]}
+        for name, heading, form in COLUMNS:
+            known = group.get(name) is not None and group[name] == group[name]
+            row[heading] = interval([group[name], group[f"{name}_low"], group[f"{name}_high"]], form) if known else "–"
+        row["leaf tokens, median / p95 / max"] = " / ".join(tokens(group[f"leaf_tokens_{part}"]) for part in ("median", "p95", "max"))
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def run_table(runs: "pd.DataFrame") -> "pd.DataFrame":
+    """A row a run: how it ended and what it measured."""
+    import pandas as pd
+
+    def text(value, form) -> str:
+        return "–" if value is None or value != value else form(value)
+
+    return pd.DataFrame(
+        {
+            "run": run["run"],
+            "state": run["state"],
+            "steps": f"{run['steps_done']} of {run['steps']}" if run["kind"] == "train" else "–",
+            "pass@1": text(run.get("pass_at_1"), share),
+            "greedy": text(run["greedy_pass_at_1"], share),
+            "seen wordings": text(run["seen_pass_at_1"], share),
+            "leaf tokens": text(run.get("leaf_tokens_mean"), tokens),
+            "training": text(run["train_seconds"] or None, duration),
+            "why": run["reason"],
+        }
+        for run in runs.to_dict("records")
+    )
+
+
+def environments(study: Study) -> list[dict]:
+    """Machine, code and versions that the runs were made with; a row for each that differs."""
+    found = {}
+    for run in frames.read_runs(study.folder):
+        told = read_json(run.dir / "env.json")
+        row = {name: told.get(name) for name in ("revision", "python", "processor", "cores")}
+        row["packages"] = ", ".join(f"{name} {version}" for name, version in told.get("packages", {}).items())
+        found.setdefault(tuple(row.values()), {**row, "runs": 0})["runs"] += 1
+    return list(found.values())
