@@ -21,7 +21,7 @@ from rlmlib.training import memory  # noqa: E402
 from rlmlib.training.architecture import architecture  # noqa: E402
 from rlmlib.training.step import TrainItem, make_optimizer, token_logprobs, update  # noqa: E402
 
-MB = 1e6
+MB = 1 << 20  # as training_work.memory_mb counts
 TURN, SAMPLED = 512, 128  # tokens of a turn, and those of them that are its reply
 
 

@@ -42,7 +42,7 @@ class Policy(Section):
     trainer: Literal["peft", "unsloth"] = Field("peft", description="engine of the gradient step")
     sampler: Literal["torch", "vllm", "server"] = Field("torch", description="engine that generates rollouts")
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
-        "auto", description="of the base weights; auto: bfloat16 on a GPU, float32 on a CPU"
+        "auto", description="of the weights; auto: bfloat16 for a frozen base on a GPU, else float32"
     )
     load_in_4bit: bool = Field(False, description="base weights in 4 bit (nf4); LoRA only")
     gradient_checkpointing: bool = Field(False, description="recompute activations in the backward pass: less memory, a third slower")
@@ -189,7 +189,7 @@ class Reward(Section):
 class Watch(Section):
     """When a run is stopped as diverged. Each is a mean over `window` steps; null: not watched."""
 
-    window: PositiveInt = Field(5, description="steps of a mean; watching begins after the first of them")
+    window: PositiveInt = Field(5, description="steps of a mean; watching begins after two of them")
     reply_growth: PositiveFloat | None = Field(4.0, description="reply tokens a rollout, over those of the first steps")
     min_entropy: PositiveFloat | None = Field(1e-3, description="entropy of the policy, nats a token")
     missing: Share | None = Field(0.95, description="share of rollouts without an answer")
@@ -213,7 +213,7 @@ class Training(Section):
     kl_tau: Annotated[float, Field(ge=0)] = Field(1e-3, description="weight of the squared log-ratio")
     keep_all_right: bool = Field(False, description="train on all-right groups (their only signal is cost); the write-up drops them")
     sideline_steps: Annotated[int, Field(ge=0)] = Field(5, description="steps that an all-wrong prompt is set aside")
-    max_waves: PositiveInt = Field(20, description="sampling waves of a step before it ends for lack of signal")
+    max_waves: PositiveInt = Field(20, description="sampling waves of a step before it ends for lack of signal; not async")
     max_wave_prompts: PositiveInt = Field(40, description="groups sampled at once at most")
     micro_batch_tokens: PositiveInt = Field(8192, description="padded tokens of one forward and backward pass")
     child_weight: Literal["one", "share"] = Field("one", description="weight of a child's tokens: 1, or 1 / children of the rollout")
@@ -227,7 +227,7 @@ class Training(Section):
     evaluate_every: Annotated[int, Field(ge=0)] = Field(0, description="steps between short evaluations; 0: none")
     evaluate_examples: PositiveInt = Field(64, description="held-out questions of a short evaluation, one rollout each")
     checkpoint_every: PositiveInt = Field(1, description="steps between checkpoints")
-    keep_last: PositiveInt = Field(2, description="checkpoints kept; the best one by evaluation or reward is kept too")
+    keep_last: PositiveInt = Field(2, description="checkpoints kept; the one that answers best is kept too")
     keep_every: Annotated[int, Field(ge=0)] = Field(0, description="steps between checkpoints that are never deleted; 0: none")
     parallel: Literal["replicated", "sharded"] = Field(
         "replicated", description="under torchrun: each rank holds the whole model, or its share of it (FSDP)"

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from .config import Params
-from .scoring.passk import bootstrap_weights, mean_interval, pass_at_k_all, quantile_intervals
+from .errors import RunError
+from .scoring.passk import bootstrap_weights, mean_interval, pass_at_k_all, quantile, quantile_intervals
 
 SPLITS = ("heldout", "seen")
 
@@ -93,18 +94,23 @@ def token_quantiles(groups: Sequence[list[dict]], counts: np.ndarray) -> dict:
 def _part(members: list[int], groups: Sequence[list[dict]], counts: np.ndarray) -> dict:
     """Measures of some of the examples. Resamples in which none of a task's examples was drawn leave it out."""
     chosen, weights = [groups[m] for m in members], counts[:, members]
-    weights = weights[weights.sum(1) > 0]
+    weights = weights[weights.sum(1) > 0] if weights.any() else np.ones((1, len(members)))
     tokens = np.concatenate([[r["leaf_tokens"] for r in g] for g in chosen])
     found = {**rates(chosen, weights), **pass_at(chosen, weights)}
-    found |= {f"leaf_tokens_{name}": float(np.quantile(tokens, q)) for name, q in QUANTILES.items()}
+    found |= {f"leaf_tokens_{name}": quantile(tokens, q) for name, q in QUANTILES.items()}
     found["leaf_tokens_max"] = int(tokens.max())
     return found | {"n_examples": len(chosen), "n_rollouts": sum(map(len, chosen))}
 
 
 def paired_difference(base: list[dict], trained: list[dict], params: Params, metric: str) -> tuple[float, float, float]:
-    """trained minus base of a metric in RATES, on the same resamples of the same examples."""
+    """trained minus base of a metric in RATES, on the same resamples of the same examples.
+
+    Examples that one of them has no rollout of are left out. Raises RunError where none is left.
+    """
     before, after = by_example(base), by_example(trained)
     shared = [e for e in before if e in after]
+    if not shared:
+        raise RunError("the two evaluations have no question in common; evaluate both again")
     counts = resamples([before[e] for e in shared], params)
     rate = RATES[metric]
     return mean_interval([np.mean([rate(r) for r in after[e]]) - np.mean([rate(r) for r in before[e]]) for e in shared], counts)

@@ -27,6 +27,7 @@ STYLES = {
     "plain": Style("#4d4d4d", "#949494", "solid", "circle"),
     "fifth": Style("#8a6100", "#a98540", "longdash", "triangle-down", "-"),
     "sixth": Style("#b3306f", "#cf6f9d", "longdashdot", "pentagon", "+"),
+    "alone": Style("#2b2b2b", "#8c8c8c", "longdash", "x"),
     "muted": Style("#767676", "#949494", "dot", "circle"),
 }
 

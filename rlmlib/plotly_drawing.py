@@ -8,7 +8,7 @@ from .axes import decimals, log_names, log_range, reach, whole_step, x_range, y_
 from .labels import FONT, Placed, line_ends, placed, text_size
 from .layout import ONLY_ROW, ROW, Place, last_in_row, places, row_heights
 from .panels import GRID, INK, STYLES, Panel
-from .plotly_marks import traces
+from .plotly_marks import PALE, traces
 
 CONFIG = {"displaylogo": False, "responsive": True, "modeBarButtonsToRemove": ["sendChartToCloud", "select2d", "lasso2d"]}
 TITLE_CHARS = 85  # of a line
@@ -105,10 +105,11 @@ def _beside(name: Placed, panel: Panel, axis: str) -> dict:
     x, y = (math.log10(v) if log else v for v, log in ((name.x, panel.log_x), (name.y, panel.log_y)))
     font = {"size": FONT, "color": STYLES[name.mark.style].color}
     common = {"x": x, "y": y, "xref": f"x{axis}", "yref": f"y{axis}", "text": name.text.replace("\n", "<br>"), "font": font}
+    common |= {"bgcolor": PALE, "borderpad": 0}
     if not name.leader:
-        return {**common, "showarrow": False, "xshift": name.dx, "yshift": name.dy, "borderpad": 0}
+        return {**common, "showarrow": False, "xshift": name.dx, "yshift": name.dy}
     arrow = {"showarrow": True, "arrowhead": 0, "arrowwidth": 0.8, "arrowcolor": "#999999", "standoff": 6, "ax": name.dx, "ay": -name.dy}
-    return {**common, **arrow, "borderpad": 0}
+    return {**common, **arrow}
 
 
 def _plotly_x(panel: Panel) -> dict:

@@ -6,7 +6,7 @@ from .panels import INK, SCALE, STYLES, Mark, Panel
 from .sides import distances, sides
 
 ACROSS = 25  # points of a line across a panel, so that it can be pointed at everywhere
-PALE = "rgba(255,255,255,0.85)"  # behind a text that stands on a hatch
+PALE = "rgba(255,255,255,0.8)"  # behind a text on other marks
 
 
 def traces(mark: Mark, panel: Panel, legend: str, named: bool = True) -> list:
@@ -140,16 +140,16 @@ def _points(mark: Mark, panel: Panel, common: dict):
         x=list(mark.x), y=list(mark.y), mode="markers+text" if written else "markers", marker=marker,
         text=list(mark.texts or []) if written else [],
         textposition=[f"{'bottom' if mark.below else 'top'} {side}" for side in sides(mark)],
-        error_x=_error(mark.x, mark.x_low, mark.x_high), error_y=_error(mark.y, mark.low, mark.high),
+        error_x=_error(mark.x, mark.x_low, mark.x_high, mark.light), error_y=_error(mark.y, mark.low, mark.high, mark.light),
         cliponaxis=False, **_hover(mark, panel), **common,
     )  # fmt: skip
 
 
-def _error(centre, low, high) -> dict | None:
+def _error(centre, low, high, light: bool = False) -> dict | None:
     if low is None:
         return None
     below, above = distances(centre, low, high)
-    return {"array": above, "arrayminus": below, "thickness": 1.5, "width": 5}
+    return {"array": above, "arrayminus": below, **({"thickness": 1, "width": 0} if light else {"thickness": 1.5, "width": 5})}
 
 
 _DRAWN = {

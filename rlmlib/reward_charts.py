@@ -91,7 +91,7 @@ def _finding(group: Sequence[Outcome], found: dict[str, list[float]]) -> str:
     cheap, dear = min(right, key=lambda i: group[i].cost), max(right, key=lambda i: group[i].cost)
     falls = {PENALTIES[name].title: values[cheap] - values[dear] for name, values in found.items()}
     least, most = min(falls, key=falls.get), max(falls, key=falls.get)
-    if falls[most] - falls[least] < SAME:
+    if max(map(abs, falls.values())) < SAME:
         return f"No formula tells right rollouts apart{' or puts one under a wrong one' if wrong else ''} in this group"
     kept = f"All {len(found)} formulas keep right rollouts above wrong ones; from" if wrong else "From"
     return (

@@ -3,8 +3,10 @@
     params.json       resolved parameters          env.json        versions, hardware, revision
     status.json       state, reason, heartbeat     progress.json   phase, done, total, eta
     metrics.jsonl     one row a training step      rollouts/step_N.jsonl   every rollout of a step
+                                                   rollouts/eval_N.jsonl   of a short evaluation
     contexts/HASH.txt each context once            checkpoints/step_N/     see training.checkpoint
     eval/LABEL/       rollouts.jsonl summary.json  figures/ notebooks/ report.html summary.json
+    logs/ pushed/     of stages; of the sampler    tracking.json tensorboard/      of trackers
     stop              a request to end training after the step under way
 
 Writes are atomic (a temporary file, then a rename) or whole appended lines. A lock keeps

@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from .runs import RunDir, read_json, write_json
 LEAST_FREE = 1 << 20  # bytes; with less, a stage can't say why it failed
 STOP_S = 15.0  # for the kernel to shut down after a termination signal
 MARK = "RLM_STAGE"  # names, in the environment of all that a stage starts, whose it is
+KEEP_MARK = {"SPT_NOENV": "1"}  # else setproctitle, which vLLM calls in its processes, writes their titles over it
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class StageProcess:
         except OSError as error:
             raise RunError(f"{log}: cannot be written ({error.strerror}); is the disk full or the folder read-only?") from None
         path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-        environment = {**os.environ, **(environment or {}), "PYTHONPATH": path, MARK: self._mark}
+        environment = {**os.environ, **(environment or {}), "PYTHONPATH": path, MARK: self._mark, **KEEP_MARK}
         command = [sys.executable, "-m", "rlmlib.execute", str(run.path.resolve()), str(os.getpid())]
         with output:
             self._child = subprocess.Popen(
@@ -88,9 +90,12 @@ class StageProcess:
         self._signal(signal.SIGKILL)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._child.wait(timeout=STOP_S)
-        for pid in marked(self._mark):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
+        deadline = time.monotonic() + STOP_S
+        while (left := marked(self._mark)) and time.monotonic() < deadline:  # again: one may have started another meanwhile
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.01)
 
     def _signal(self, number: int):
         with contextlib.suppress(ProcessLookupError, PermissionError):

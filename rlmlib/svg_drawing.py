@@ -10,11 +10,12 @@ from .axes import decimals, log_names, log_range, reach, whole_step, x_range, y_
 from .labels import line_ends, placed
 from .layout import Place, places, row_heights
 from .panels import GRID, STYLES, Mark, Panel
-from .svg_marks import draw_mark
+from .svg_marks import PALE, draw_mark
 
 TITLE_CHARS = 85  # of a line
 WIDTH = 9.4  # inches
 ROW, ONLY_ROW = 2.4, 3.6  # inches, of one row of several and of a single one
+LEGEND_LINE = 0.28  # inches, of a legend of the whole figure
 POINTS = 0.72  # in a pixel, where 100 pixels are an inch
 
 
@@ -29,15 +30,16 @@ def static_svg(panels: Sequence[Panel], columns: int, title: str, name: str) -> 
         heights = row_heights(panels, found)
         heading = textwrap.wrap(title, TITLE_CHARS)
         shared = _shared_labels(panels)
-        inches = (ROW if len(heights) > 1 else ONLY_ROW) * sum(heights) + 0.5 + 0.2 * len(heading) + 0.25 * bool(shared)
+        inches = (ROW if len(heights) > 1 else ONLY_ROW) * sum(heights) + 0.5 + 0.2 * len(heading) + LEGEND_LINE * bool(shared)
         figure = Figure(figsize=(WIDTH, inches), layout="constrained")
         axes = _subplots(figure, found, heights, columns)
         for panel, axis in zip(panels, axes, strict=True):
             _draw_panel(axis, panel, figure)
-        figure.suptitle("\n".join(heading), x=0.01, ha="left", fontsize=13, fontweight="bold")
-        _add_texts(figure, panels, axes)
         if shared:
-            _shared_legend(figure, axes, shared)
+            _head_with_legend(figure, axes, heading, shared, inches)
+        else:
+            figure.suptitle("\n".join(heading), x=0.01, ha="left", fontsize=13, fontweight="bold")
+        _add_texts(figure, panels, axes)
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     return _embeddable(buffer.getvalue(), name, title)
@@ -127,16 +129,19 @@ def _shared_labels(panels: Sequence[Panel]) -> list[str]:
     return list(dict.fromkeys(m.label for p in panels if p.legend == "figure" for m in p.marks if m.label))
 
 
-def _shared_legend(figure, axes: Sequence, labels: Sequence[str]):
-    """One legend for the whole figure, between its title and its panels."""
+def _head_with_legend(figure, axes: Sequence, heading: Sequence[str], labels: Sequence[str], inches: float):
+    """The title, under it one legend for the whole figure; the panels keep out of the room of both."""
+    title = 0.08 + 0.22 * len(heading)
+    figure.text(0.01, 1 - 0.06 / inches, "\n".join(heading), ha="left", va="top", fontsize=13, fontweight="bold")
     handles = {}
     for axis in axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
     figure.legend(
-        [handles[label] for label in labels], list(labels), loc="outside upper left", ncols=len(labels), frameon=False, fontsize=10,
-        handlelength=2.2, borderaxespad=0.2, columnspacing=1.6,
+        [handles[label] for label in labels], list(labels), loc="upper left", bbox_to_anchor=(0.005, 1 - title / inches), frameon=False,
+        ncols=len(labels), fontsize=10, handlelength=2.4, borderaxespad=0, columnspacing=1.6,
     )  # fmt: skip
+    figure.get_layout_engine().set(rect=(0, 0, 1, 1 - (title + LEGEND_LINE) / inches))
 
 
 def _add_texts(figure, panels: Sequence[Panel], axes: Sequence):
@@ -154,7 +159,7 @@ def _add_texts(figure, panels: Sequence[Panel], axes: Sequence):
             arrow = {"arrowstyle": "-", "color": "#999999", "linewidth": 0.7, "shrinkA": 1, "shrinkB": 4} if name.leader else None
             axis.annotate(
                 name.text, (name.x, name.y), (name.dx * POINTS, name.dy * POINTS), textcoords="offset points", fontsize=9, ha="center",
-                va="center", color=STYLES[name.mark.style].color, arrowprops=arrow, annotation_clip=False,
+                va="center", color=STYLES[name.mark.style].color, arrowprops=arrow, annotation_clip=False, bbox=PALE,
             )  # fmt: skip
 
 

@@ -5,7 +5,9 @@ from .panels import INK, SCALE, STYLES, Mark, Panel
 from .sides import distances, sides
 
 DASHES = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-.", "longdash": (0, (8, 2.5)), "longdashdot": (0, (8, 2, 1.5, 2))}
-MARKERS = {"circle": "o", "diamond": "D", "square": "s", "triangle-up": "^", "triangle-down": "v", "pentagon": "p"}
+MARKERS = {"circle": "o", "diamond": "D", "square": "s", "triangle-up": "^", "triangle-down": "v", "pentagon": "p", "x": "X"}
+
+PALE = {"boxstyle": "round,pad=0.08", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}  # behind a text on other marks
 
 
 def draw_mark(axis, mark: Mark, panel: Panel, figure):
@@ -55,14 +57,14 @@ def _cells(axis, mark: Mark, panel: Panel, figure, color: str):
     for x, y, shade, is_hatched, text in cells:
         edge = {"edgecolor": "#b0b0b0", "hatch": "//"} if is_hatched else {"edgecolor": "#cccccc"}
         axis.bar([x], [1], 1, bottom=[y - 0.5], color=shade, linewidth=0.8, **edge)
-        box = {"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": "none", "alpha": 0.85} if is_hatched else None
-        axis.text(x, y, text, ha="center", va="center", fontsize=9.5, color=ink_on(shade), bbox=box, linespacing=1.25)
+        axis.text(
+            x, y, text, ha="center", va="center", fontsize=9.5, color=ink_on(shade), bbox=PALE if is_hatched else None, linespacing=1.25
+        )
 
 
 def _text(axis, mark: Mark, panel: Panel, figure, color: str):
-    box = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}
     for x, y, text in zip(mark.x, mark.y, mark.texts or [], strict=True):
-        axis.text(x, y, text, ha="center", va="center", fontsize=9.5, color=color, bbox=box)
+        axis.text(x, y, text, ha="center", va="center", fontsize=9.5, color=color, bbox=PALE)
 
 
 def _points(axis, mark: Mark, panel: Panel, figure, color: str):
@@ -87,7 +89,8 @@ def _intervals(axis, mark: Mark):
         errors["xerr"] = distances(x, mark.x_low, mark.x_high)
     if errors:
         color = INK if mark.kind == "bars" else style.light if mark.light else style.color
-        axis.errorbar(x, y, **errors, fmt="none", ecolor=color, capsize=3, linewidth=1.3, zorder=2)
+        look = {"capsize": 0, "linewidth": 1.0} if mark.light else {"capsize": 3, "linewidth": 1.3}
+        axis.errorbar(x, y, **errors, fmt="none", ecolor=color, zorder=2, **look)
 
 
 def _texts(axis, mark: Mark):

@@ -104,8 +104,8 @@ def test_what_is_sampled_in_turns_is_not_added_to_what_is_trained():
         ({}, 40 * 4),  # a wave
         ({"prompts_per_step": 2}, 10 * 4),
         ({"prompts_per_step": 2, "evaluate_every": 5}, 64),  # a short evaluation, between waves
-        ({"max_async_level": 3}, 16 * 3 * 4),
-        ({"max_async_level": 3, "evaluate_every": 5}, 16 * 3 * 4 + 64),
+        ({"max_async_level": 3}, 16 * 4 * 4),
+        ({"max_async_level": 3, "evaluate_every": 5}, 16 * 4 * 4 + 64),
     ],
 )
 def test_conversations_that_are_sampled_at_once(training, count):

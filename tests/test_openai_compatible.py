@@ -121,7 +121,7 @@ def test_server_of_another_kind_points_at_base_url():
     assert server.url in str(error) and "base_url" in str(error)
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:8000", "ftp://host/v1", "http://", ""])
+@pytest.mark.parametrize("url", ["127.0.0.1:8000", "ftp://host/v1", "http://", "", "http://[::1/v1", "http://host:port/v1"])
 def test_base_url_must_be_an_http_address(url):
     with pytest.raises(ConfigError, match="base_url"):
         OpenAICompatibleChat("m", url, window_tokens=4096)

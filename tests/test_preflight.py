@@ -162,17 +162,12 @@ def test_servers_that_do_not_answer_are_named():
 
 @pytest.mark.parametrize(
     "address",
-    ["http://me:hunter2@127.0.0.1", "http://me:hunter2@127.0.0.1:9/v1", "http://me:hunter2/v1", "http://me:hunter2@[::1/v1", "hunter2"],
+    ["http://me:hunter2@127.0.0.1", "http://me:hunter2@127.0.0.1:9/v1", "http://me:hunter2/v1", "http://me:hunter2@[::1/v1"],
 )
-def test_an_address_is_told_without_its_user_and_password(address, monkeypatch):
-    def refuse(place, timeout):
-        raise ConnectionRefusedError("refused")
-
-    monkeypatch.setattr(module.socket, "create_connection", refuse)
+def test_an_address_with_a_user_and_password_is_refused_without_them(address):
     message = refusal(params(policy={"sampler": "server", "vllm": {"urls": [address]}}))
     assert "policy.vllm.urls" in message
     assert "hunter2" not in message and "me:" not in message
-    assert ("127.0.0.1:" in message.replace("http://127.0.0.1:8000", "")) == ("@127" in address)
 
 
 def test_keys_and_addresses_that_are_missing_are_named(monkeypatch):

@@ -37,9 +37,14 @@ def http_address(url: str, name: str, key: str) -> SplitResult:
     """The parts of a server's address. name: of the parameter; key: where a secret belongs instead. Raises ConfigError, without it."""
     if "@" in url:
         raise ConfigError(f"{name}: holds a user or password, which would end up in logs; {key}")
-    parts = urlsplit(url)
+    form = "write it like http://127.0.0.1:8000/v1"
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018 - it is read where it is asked for, and may be a password without its host
+    except ValueError:
+        raise ConfigError(f"{name}: is no HTTP address; {form}") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(f"{name}: '{url}' is no HTTP address; write it like http://127.0.0.1:8000/v1")
+        raise ConfigError(f"{name}: '{url}' is no HTTP address; {form}")
     return parts
 
 

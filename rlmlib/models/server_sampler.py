@@ -4,8 +4,8 @@
         --max-loras 2 --logprobs-mode processed_logprobs --enable-prefix-caching
 
 For full fine-tuning without the LoRA options and with VLLM_SERVER_DEV_MODE=1, which lets the weights be reloaded (on a CPU vLLM
-keeps the old copy of a head that is the embedding: use policy.sampler: vllm there). Trainer and servers must see the same folder
-policy.vllm.exchange. A server started with --api-key is given VLLM_API_KEY of the environment.
+keeps the old copy of a head that is the embedding: use policy.sampler: vllm there). Trainer and servers must see the same folder,
+policy.vllm.exchange or the run's. A server started with --api-key is given VLLM_API_KEY of the environment.
 
 A restarted server has forgotten what was pushed. An adapter it then refuses by its name; of full weights, each reply is taken only
 from the process that loaded them, by its start time in /metrics, and a new process is given them again. That sees neither weights

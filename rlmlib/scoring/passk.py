@@ -50,6 +50,11 @@ def mean_interval(values: Sequence[float], counts: np.ndarray) -> tuple[float, f
     return float(values.mean()), float(low), float(high)
 
 
+def quantile(values: Sequence[float], q: float) -> float:
+    """The smallest of the values with at least a share q of them at or below it: one that was measured, as those of resamples are."""
+    return float(np.quantile(values, q, method="inverted_cdf"))
+
+
 def quantile_intervals(groups: Sequence[Sequence[float]], qs: Sequence[float], counts: np.ndarray) -> list[tuple[float, float, float]]:
     """(quantile, low, high) of all rollouts' values at each q in [0, 1], examples resampled. groups: rollouts by example.
 
@@ -65,4 +70,4 @@ def quantile_intervals(groups: Sequence[Sequence[float]], qs: Sequence[float], c
         for row, q in enumerate(qs):
             picks[row, start : start + len(weights)] = (weights < q * weights[:, -1:]).sum(1)
     bounds = np.percentile(ordered[np.minimum(picks, len(flat) - 1)], (2.5, 97.5), axis=1)
-    return [(float(np.quantile(flat, q)), float(low), float(high)) for q, low, high in zip(qs, *bounds, strict=True)]
+    return [(quantile(flat, q), float(low), float(high)) for q, low, high in zip(qs, *bounds, strict=True)]

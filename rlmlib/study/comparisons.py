@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from .evidence import Evidence, evidence
 from .frames import Run, read_runs, values_of
-from .seeds import Values, interval_over_seeds
+from .seeds import Values, interval_over_seeds, shared_examples
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,8 +22,8 @@ PAIRS = (
 def load_differences(folder: str | Path) -> "pd.DataFrame":
     """A row a comparison and measure: comparison, measure, value, low, high, seed_values.
 
-    right: difference of pass@1; tokens: ratio of mean leaf tokens. seed_values: those of the seeds that both have, the base's one
-    run standing for all of its seeds.
+    right: difference of pass@1; tokens: ratio of mean leaf tokens. seed_values: those of the seeds that both have, an untrained
+    policy's one run standing for all seeds. Groups that were not asked the same questions are not compared.
     """
     import pandas as pd
 
@@ -32,10 +32,10 @@ def load_differences(folder: str | Path) -> "pd.DataFrame":
 
 
 def comparisons(found: Evidence) -> list[tuple[str, str, str]]:
-    """(first group, second group, what to call it) of all comparisons whose runs are there."""
+    """(first group, second group, what to call it) of all comparisons whose runs are there, and were asked the same questions."""
     to_base = [(group, "base", f"{found.groups[group][0].label}, less untrained") for group in HEADLINE if group in found.groups]
     wanted = [*to_base, *PAIRS]
-    return [(first, second, name) for first, second, name in wanted if {first, second} <= found.groups.keys()]
+    return [(first, second, name) for first, second, name in wanted if found.comparable(first, second)]
 
 
 def compared(found: Evidence, first: str, second: str, name: str) -> list[dict]:
@@ -51,7 +51,7 @@ def compared(found: Evidence, first: str, second: str, name: str) -> list[dict]:
 def by_seed(found: Evidence, first: str, second: str, measure: str, form: Callable[[float, float], float]) -> list[float]:
     """A comparison seed by seed."""
     means = [{run.seed: values_of(run, measure).mean for run in found.runs(group)} for group in (first, second)]
-    if len(means[1]) == 1:  # an untrained policy has no luck of training
+    if found.runs(second)[0].kind != "train":  # no luck of training
         means[1] = dict.fromkeys(means[0], next(iter(means[1].values())))
     return [form(means[0][seed], means[1][seed]) for seed in sorted(means[0].keys() & means[1].keys())]
 
@@ -65,7 +65,7 @@ def load_families(folder: str | Path, groups: Sequence[str] = ("base", "lora", "
 
 
 def _families(runs: list[Run]) -> list[dict]:
-    families = sorted({row["family"] for row in runs[0].heldout()})
+    families = sorted(set.intersection(*(set(values_of(run, "correct").families.values()) for run in runs)))
     return [{"label": runs[0].label, "family": family, **_family(runs, family)} for family in families]
 
 
@@ -74,7 +74,7 @@ def _family(runs: list[Run], family: str) -> dict:
     for name, measure in (("pass_at_1", "correct"), ("leaf_tokens_mean", "leaf_tokens_mean")):
         values = [of_family(values_of(run, measure), family) for run in runs]
         value, low, high = interval_over_seeds(values, runs[0].params)
-        found |= {name: value, f"{name}_low": low, f"{name}_high": high, "questions": len(values[0].by_example)}
+        found |= {name: value, f"{name}_low": low, f"{name}_high": high, "questions": len(shared_examples(values))}
     return found
 
 

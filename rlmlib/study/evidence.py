@@ -1,22 +1,30 @@
 """What claims are checked on: the runs of a study by group, and comparisons of groups by name."""
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..runs import RunDir
+from ..runs import RunDir, read_jsonl
+from ..training.watch import diverged
 from ..wording import interval, share
 from . import seeds
-from .frames import Run, by_group, phases, values_of
+from .frames import Run, asked, by_group, pass_names, values_of
 from .seeds import Triple, Values
+from .shares import Cluster
+
+
+class Missing(KeyError):
+    """What a claim needs and the runs do not have."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Evaluated runs by group, and training runs that ended before their last step, with the reason.
+    """Evaluated runs by group, and training runs that failed or ran out of time, with the reason.
 
-    All methods raise KeyError, which names what is missing, where a group was not evaluated.
+    All methods raise Missing, which names what is missing, where a group was not evaluated, and RunError where runs that are compared
+    were not asked the same questions.
     """
 
     groups: dict[str, list[Run]]
@@ -28,7 +36,7 @@ class Evidence:
 
     def runs(self, group: str) -> list[Run]:
         if group not in self.groups:
-            raise KeyError(f"an evaluated run of {group}")
+            raise Missing(f"an evaluated run of {group}")
         return self.groups[group]
 
     def values(self, group: str, measure: str) -> list[Values]:
@@ -57,6 +65,26 @@ class Evidence:
     def names(self, *groups: str) -> list[str]:
         return [run.name for group in groups for run in self.runs(group)]
 
+    def attempts(self, *groups: str) -> int:
+        """Largest k of the pass@k that all runs of the groups have."""
+        return len(pass_names([run for group in groups for run in self.runs(group)]))
+
+    def clusters(self, group: str, hit: Callable[[dict], bool]) -> list[Cluster]:
+        """Held-out rollouts of a group with what `hit` tells, by question, all seeds together."""
+        return clusters((asked(row), hit(row)) for run in self.runs(group) for row in run.heldout() if row["error"] is None)
+
+    def comparable(self, first: str, second: str) -> bool:
+        """Whether both groups were evaluated, on questions of which all runs share some."""
+        if not {first, second} <= self.groups.keys():
+            return False
+        questions = [set(values.by_example) for group in (first, second) for values in self.values(group, "correct")]
+        return bool(set.intersection(*questions))
+
+    def ended_in(self, groups: Iterable[str]) -> list[str]:
+        """Names of training runs of these groups that ended without an evaluation."""
+        wanted = set(groups)
+        return [run.name for run, _ in self.ended if run.group in wanted and not run.evaluated]
+
     # the grid
 
     @property
@@ -67,26 +95,26 @@ class Evidence:
     @property
     def grid(self) -> dict[tuple[int, float], Run]:
         """{(rank, lr): run} of all runs, ended ones too, that differ from the reference by these alone."""
-        known = [run for runs in self.groups.values() for run in runs] + [run for run, _ in self.ended]
+        known = [run for run, _ in self.ended] + [run for runs in self.groups.values() for run in runs]
         wanted = beside_rank_and_rate(self.reference)
         return {point(run): run for run in known if run.kind == "train" and beside_rank_and_rate(run) == wanted}
 
     @property
     def evaluated_grid(self) -> dict[tuple[int, float], Run]:
-        return {key: run for key, run in sorted(self.grid.items()) if run.summary}
+        return {key: run for key, run in sorted(self.grid.items()) if run.evaluated}
 
     def at(self, rank: int, lr: float) -> Run:
         """An evaluated run of the grid."""
         if (rank, lr) not in self.evaluated_grid:
-            raise KeyError(f"an evaluated run of rank {rank} at lr {lr:g}")
+            raise Missing(f"an evaluated run of rank {rank} at lr {lr:g}")
         return self.evaluated_grid[rank, lr]
 
 
 def evidence(runs: list[Run]) -> Evidence:
     """What claims are checked on."""
     trained = [run for run in runs if run.kind == "train"]
-    ended = [(run, run.dir.status["reason"]) for run in trained if run.dir.status.get("state") in ("failed", "timeout")]
-    return Evidence(by_group([run for run in runs if run.summary]), ended)
+    ended = [(run, run.dir.status.get("reason", "")) for run in trained if run.dir.status.get("state") in ("failed", "timeout")]
+    return Evidence(by_group([run for run in runs if run.evaluated]), ended)
 
 
 def point(run: Run) -> tuple[int, float]:
@@ -111,19 +139,51 @@ def spread(means: np.ndarray, keys: list[tuple], axis: int) -> np.ndarray:
     return np.max(by_level, axis=0) - np.min(by_level, axis=0)
 
 
-def rollouts_of(run: RunDir, step: int) -> int:
-    """Rollouts that a training step sampled."""
-    return next(row["rollouts"] for row in phases(run) if row["step"] == step)
+def crossing(keys: Iterable[tuple[int, float]]) -> list[tuple[int, float]]:
+    """The most of these points of a grid, sorted, that have every one of their ranks at every one of their rates.
 
-
-def wilson(hits: int, total: int, z: float = 1.96) -> Triple:
-    """(share, low, high): Wilson's 95 % interval, for shares near 0, where a bootstrap of zeros has no width.
-
-    Raises ValueError where the total is 0.
+    On such points the means of ranks are over the same rates, and the reverse; else a rate at which only one rank reached its end
+    would count for that rank. Raises Missing where there are not two of both.
     """
-    if not total:
-        raise ValueError("a share of none has no interval")
-    p, extra = hits / total, z * z / total
-    centre = (p + extra / 2) / (1 + extra)
-    half = z / (1 + extra) * float(np.sqrt(p * (1 - p) / total + extra / (4 * total)))
-    return p, max(0.0, centre - half), min(1.0, centre + half)
+    keys = set(keys)
+    ranks = sorted({rank for rank, _ in keys})
+    found = []
+    for chosen in itertools.chain.from_iterable(itertools.combinations(ranks, n) for n in range(2, len(ranks) + 1)):
+        rates = {lr for _, lr in keys if all((rank, lr) in keys for rank in chosen)}
+        found.append(sorted(itertools.product(chosen, rates)) if len(rates) > 1 else [])
+    best = max(found, key=len, default=[])
+    if not best:
+        raise Missing("evaluated runs of two ranks, each at the same two learning rates")
+    return best
+
+
+def hopeless(run: Run) -> bool:
+    """Whether a run's training diverges by its metrics, and was not ended by anything else."""
+    rows = run.dir.metrics
+    if rows and rows[-1].get("skipped"):
+        from ..training.loop import MAX_SKIPPED
+
+        return len(list(itertools.takewhile(lambda row: row["skipped"], reversed(rows)))) >= MAX_SKIPPED
+    return diverged(rows, run.params.training.watch) is not None
+
+
+def without_final(run: RunDir, rows: list[dict]) -> list[Cluster]:
+    """Sampled rollouts without a final answer, by step and prompt. rows: of metrics.jsonl, of the steps that count."""
+    return clusters(
+        ((row["step"], line["example"]), line["missing"])
+        for row in rows
+        for line in read_jsonl(run / f"rollouts/step_{row['step']}.jsonl")
+        if line["error"] is None
+    )
+
+
+def clusters(found: Iterable[tuple[object, bool]]) -> list[Cluster]:
+    """(hits, rollouts) of each cluster, from (cluster, hit) of each rollout. Raises Missing where there is none."""
+    counts: dict[object, list[int]] = {}
+    for name, hit in found:
+        pair = counts.setdefault(name, [0, 0])
+        pair[0] += bool(hit)
+        pair[1] += 1
+    if not counts:
+        raise Missing("the rollouts that were sampled")
+    return [(hits, total) for hits, total in counts.values()]

@@ -8,6 +8,7 @@ A group is the runs that differ by their seed alone, also where the sweep file n
 """
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +22,7 @@ from ..behaviour import behaviour, shares
 from ..config import Params
 from ..errors import RunError
 from ..runs import RunDir, read_json, read_jsonl, write_json
-from ..scoring.passk import pass_at_k
+from ..scoring.passk import pass_at_k, quantile
 from ..sweep.states import LABELS, true_status
 from .seeds import Values, interval_over_seeds
 
@@ -49,6 +50,8 @@ class Run:
     @property
     def label(self) -> str:
         """The group's name for a reader."""
+        if of_grid := re.fullmatch(r"rank(\d+)-lr(.+)", self.group):
+            return f"rank {of_grid[1]}, lr {of_grid[2]}"
         return NAMES.get(self.group, self.group.replace("-", " "))
 
     @property
@@ -60,6 +63,11 @@ class Run:
     def summary(self) -> dict:
         """Of its evaluation; {} where there is none."""
         return read_json(self.dir / f"{self.evaluation}/summary.json")
+
+    @property
+    def evaluated(self) -> bool:
+        """Whether its evaluation is whole and has held-out rollouts that the machinery did not fail."""
+        return "heldout" in self.summary and bool(self.rows)
 
     @cached_property
     def rows(self) -> list[dict]:
@@ -164,7 +172,7 @@ def load_groups(folder: str | Path) -> "pd.DataFrame":
 
     rows = []
     for group, runs in by_group(read_runs(folder)).items():
-        evaluated = [run for run in runs if run.summary]
+        evaluated = [run for run in runs if run.evaluated]
         if evaluated:
             rows.append({**described(group, evaluated), **group_measures(evaluated)})
     return pd.DataFrame(rows)
@@ -186,11 +194,12 @@ def group_measures(runs: list[Run]) -> dict:
     for name in [*MEANS, *pass_names(runs)]:
         value, low, high = interval_over_seeds([values_of(run, name) for run in runs], runs[0].params)
         found |= {name: value, f"{name}_low": low, f"{name}_high": high}
-    kept = [row for run in runs for row in run.heldout() if row["error"] is None]
-    tokens = np.array([row["leaf_tokens"] for row in kept])
-    found |= {f"leaf_tokens_{name}": float(np.quantile(tokens, q)) for name, q in measures.QUANTILES.items()}
-    examples = len({row["example"] for row in kept})
-    return found | {"leaf_tokens_max": int(tokens.max()), "n_rollouts": len(kept), "n_examples": examples}
+    rows = [row for run in runs for row in run.heldout()]
+    kept = [row for row in rows if row["error"] is None]
+    tokens = [row["leaf_tokens"] for row in kept]
+    found |= {f"leaf_tokens_{name}": quantile(tokens, q) for name, q in measures.QUANTILES.items()}
+    found |= {"leaf_tokens_max": max(tokens), "error_rate": 1 - len(kept) / len(rows)}
+    return found | {"n_rollouts": len(kept), "n_examples": len({asked(row) for row in kept})}
 
 
 def pass_names(runs: list[Run]) -> list[str]:
@@ -200,14 +209,19 @@ def pass_names(runs: list[Run]) -> list[str]:
 
 
 def values_of(run: Run, name: str) -> Values:
-    """A measure of each held-out example of a run: its mean over rollouts, or its pass@k."""
-    groups = measures.by_example(run.heldout())
+    """A measure of each held-out example of a run: its mean over rollouts, or its pass@k. Keys: see `asked`."""
+    groups = {asked(rows[0]): rows for rows in measures.by_example(run.heldout()).values()}
     if name.startswith("pass_at_"):
         k = int(name.removeprefix("pass_at_"))
         values = {e: pass_at_k(len(g), sum(r["correct"] for r in g), k) for e, g in groups.items()}
     else:
         values = {e: float(np.mean([measures.RATES[name](r) for r in g])) for e, g in groups.items()}
     return Values(values, {e: g[0]["family"] for e, g in groups.items()})
+
+
+def asked(row: dict) -> str:
+    """What a rollout was asked. The name of an example does not say it: heldout-00003 is another question with another seed."""
+    return "\n".join((row["example"], row["context"] or "", row["question"]))
 
 
 def load_steps(folder: str | Path) -> "pd.DataFrame":
@@ -218,14 +232,17 @@ def load_steps(folder: str | Path) -> "pd.DataFrame":
 
 
 def load_phases(folder: str | Path) -> "pd.DataFrame":
-    """Shares of behaviour among all sampled rollouts of each training step (see behaviour.py). Kept in the run as phases.json."""
+    """Shares of behaviour among the sampled rollouts of each training step (see behaviour.py). Kept in the run as phases.json."""
     import pandas as pd
 
     return pd.DataFrame([{**identity(run), **row} for run in read_runs(folder) for row in phases(run.dir)])
 
 
 def phases(run: RunDir) -> list[dict]:
-    """A row a step: step, rollouts and the shares. Rollouts files are large, so what was counted is kept beside them."""
+    """A row a step: step, rollouts that the machinery did not fail, and their shares. A step without any has no row.
+
+    Rollouts files are large, so what was counted is kept beside them.
+    """
     steps = [row["step"] for row in run.metrics]
     kept = read_json(run / "phases.json").get("steps", [])
     if [row["step"] for row in kept] != steps:
@@ -235,9 +252,8 @@ def phases(run: RunDir) -> list[dict]:
 
 
 def phase(run: RunDir, step: int) -> dict:
-    rows = read_jsonl(run / f"rollouts/step_{step}.jsonl")
-    counted = shares(rows)
-    return {"step": step, "rollouts": len(rows), **counted} if counted else {}
+    rows = [row for row in read_jsonl(run / f"rollouts/step_{step}.jsonl") if row["error"] is None]
+    return {"step": step, "rollouts": len(rows), **shares(rows)} if rows else {}
 
 
 def load_evaluations(folder: str | Path) -> "pd.DataFrame":

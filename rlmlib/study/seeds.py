@@ -2,7 +2,9 @@
 
 Each of the bootstrap's resamples draws questions, stratified by family, and seeds, with replacement. All groups draw the same
 questions in the same resample, so differences between groups are paired by question; seeds are drawn by each group for itself.
-With three seeds such an interval is narrow rather than wide: the values of the single seeds belong beside it.
+Of n seeds n - 1 are drawn: the variance of such a mean is that of a mean over n runs, where n draws would give (n - 1) / n of it
+(McCarthy and Snowden 1985). With three seeds the interval is narrow all the same, as it ends at the best and the worst seed: the
+values of the single seeds belong beside it. One seed says nothing of the luck of training, and its interval is of the questions alone.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,10 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..config import Params
+from ..errors import RunError
 from ..measures import seed_of
 from ..scoring.passk import bootstrap_weights
 
 Triple = tuple[float, float, float]  # value, low, high
+ENDS = 2.5, 97.5  # percentiles of a 95 % interval
 
 
 @dataclass(frozen=True)
@@ -40,20 +44,21 @@ def difference(first: Sequence[Values], second: Sequence[Values], params: Params
 
 
 def ratio(first: Sequence[Values], second: Sequence[Values], params: Params) -> Triple:
-    """first over second; infinite where the second is 0."""
+    """first over second, of measures that are never negative; infinite where the second is 0, and not a number where both are."""
 
     def divided(means):
         with np.errstate(divide="ignore", invalid="ignore"):
             return means[0] / means[1]
 
-    return interval(divided, [first, second], params)
+    value, low, high = interval(divided, [first, second], params)
+    return value, max(0.0, low), high
 
 
 def interval(formula: Callable, groups: Sequence[Sequence[Values]], params: Params) -> Triple:
     """(value, low, high) of a formula over the means of groups of runs.
 
     formula: takes an array [groups, ...] and gives [...]; it is applied to the means and to those of every resample. Examples that
-    are not in all runs are left out. Raises ValueError where there are none.
+    are not in all runs are left out. Raises RunError where there are none.
     """
     examples = shared_examples([run for group in groups for run in group])
     families = [groups[0][0].families[example] for example in examples]
@@ -62,21 +67,31 @@ def interval(formula: Callable, groups: Sequence[Sequence[Values]], params: Para
     tables = [np.array([[run.by_example[e] for e in examples] for run in group]) for group in groups]  # [seeds, examples] each
     drawn = np.stack([resampled(table, counts, rng) for table in tables])  # [groups, resamples]
     value = formula(np.array([table.mean() for table in tables]))
-    low, high = np.percentile(formula(drawn), (2.5, 97.5))
-    return float(value), float(low), float(high)
+    return (float(value), *bounds(formula(drawn)))
 
 
 def resampled(table: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Means [resamples] of a table [seeds, examples], both resampled."""
-    seeds = len(table)
-    weights = rng.multinomial(seeds, np.full(seeds, 1 / seeds), size=len(counts)) if seeds > 1 else np.ones((len(counts), 1))
+    seeds, chosen = len(table), max(1, len(table) - 1)
+    weights = rng.multinomial(chosen, np.full(seeds, 1 / seeds), size=len(counts))  # [resamples, seeds]
     means = counts @ table.T / counts.sum(1, keepdims=True)  # [resamples, seeds]
-    return (weights * means).sum(1) / seeds
+    return (weights * means).sum(1) / chosen
+
+
+def bounds(values: np.ndarray) -> tuple[float, float]:
+    """Ends of the 95 % interval of resamples. Where they are not numbers, as 0 / 0 is, they count for the worst at either end."""
+    low, high = (np.where(np.isnan(values), worst, values) for worst in (-np.inf, np.inf))
+    return _percentile(low, ENDS[0], "lower"), _percentile(high, ENDS[1], "higher")
+
+
+def _percentile(values: np.ndarray, at: float, otherwise: str) -> float:
+    """A percentile between two of the values, or where these may be infinite, and have nothing between them, one of them."""
+    return float(np.percentile(values, at, method="linear" if np.isfinite(values).all() else otherwise))
 
 
 def shared_examples(runs: Sequence[Values]) -> list[str]:
-    """Examples that every run was asked, in the order of the first one."""
+    """Examples that every run was asked, in the order of the first one. Raises RunError where there is none."""
     found = [e for e in runs[0].by_example if all(e in run.by_example for run in runs)]
     if not found:
-        raise ValueError("the runs were not asked the same questions: give them one evaluation.seed")
+        raise RunError("runs that are compared were not asked the same questions; give all of them one evaluation.seed and hidden_labels")
     return found

@@ -26,7 +26,7 @@ def sweep(arguments: argparse.Namespace) -> list:
     file, runs = grid.load(arguments.file)
     out = arguments.out or ROOT / f"outputs/{file.name}"
     refuse_others(runs, out)
-    gpus = Gpus(arguments.gpus.split(",")) if arguments.gpus else None
+    gpus = None if arguments.gpus is None else Gpus(arguments.gpus.split(","))
     at_once = len(gpus.names) if gpus else arguments.at_once or file.at_once
     table = plan_table(runs, out)
     print(table.to_string(index=False, na_rep="not known", float_format="%.2f"))
@@ -39,14 +39,22 @@ def sweep(arguments: argparse.Namespace) -> list:
     return states
 
 
+def positive(text: str) -> int:
+    """A number of runs. Raises argparse.ArgumentTypeError."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is no number of runs; give 1 or more")
+    return int(text)
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m rlmlib.sweep", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("file", type=Path, help="sweep file")
     parser.add_argument("--out", type=Path, help="folder of the runs (default: outputs/NAME of the sweep)")
-    parser.add_argument("--at-once", type=int, help="runs at a time (default: what the file says)")
-    parser.add_argument("--gpus", help="GPUs, one a run at a time, such as 0,1,2,3")
+    many = parser.add_mutually_exclusive_group()
+    many.add_argument("--at-once", type=positive, help="runs at a time (default: what the file says)")
+    many.add_argument("--gpus", help="GPUs, one a run at a time, such as 0,1,2,3")
     parser.add_argument("--plan", action="store_true", help="only say what would be run")
     arguments = parser.parse_args(argv)
     found = []

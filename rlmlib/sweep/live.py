@@ -1,6 +1,7 @@
 """The status table while a sweep runs: rich in a terminal, a widget in JupyterLab, lines elsewhere."""
 
 import html
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from .states import State, count
 if TYPE_CHECKING:
     import pandas as pd
 
+CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x1f\x7f-\x9f]")  # colours, and what else would move a terminal's cursor
 HEADINGS = ("run", "state", "step", "right", "leaf tokens", "left", "reason")
 
 
@@ -20,7 +22,7 @@ def cells(state: State) -> tuple[str, ...]:
     right = "" if state.correct is None else share(state.correct)
     spent = "" if state.tokens is None else tokens(state.tokens)
     left = "" if state.eta_s is None else duration(state.eta_s)
-    return state.name, state.state, step, right, spent, left, state.reason
+    return state.name, state.state, step, right, spent, left, CONTROL.sub("", state.reason)
 
 
 def summary(states: Sequence[State]) -> str:
@@ -43,8 +45,8 @@ class Lines:
     def __call__(self, states: Sequence[State]):
         for state in states:
             if self._known.get(state.name, "queued") != state.state:
-                told = [part for part in (state.state, cells(state)[3] and f"{cells(state)[3]} right", state.reason) if part]
-                self._write(f"{state.name}: {', '.join(told)}")
+                _, name, _, right, *_, reason = cells(state)
+                self._write(f"{state.name}: {', '.join(filter(None, (name, right and f'{right} right', reason)))}")
             self._known[state.name] = state.state
 
     def __enter__(self):

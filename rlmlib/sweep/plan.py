@@ -26,11 +26,18 @@ def cost_of(planned: Planned, run: RunDir, device: Device) -> Cost:
     """An estimate of what is left of a run, from what it measured or from what was measured before it."""
     if state_of(planned, run).state == "done":
         return Cost(0.0, 0.0)
-    done = work.work(planned.params, device.kind, run if run.path.exists() else None)
-    config, training = planned.params.evaluation, max(1, done.rollouts * done.steps)
-    evaluated = (config.heldout_examples + config.seen_examples) * (1 if planned.kind == "plain" else config.rollouts_per_example)
-    share = (evaluated + (training if planned.kind == "train" else 0)) / training
-    return Cost(*(None if known is None else known * share for known in (done.hours, done.dollars)))
+    left = work.work(planned.params, device.kind, run if run.path.exists() else None)
+    priced = left if left.steps else work.work(planned.params, device.kind)  # trained already: nothing left to measure it by
+    rollouts = evaluated(planned) + (left.rollouts * left.steps if planned.kind == "train" else 0)
+    share = rollouts / (priced.rollouts * priced.steps)
+    return Cost(*(None if known is None else known * share for known in (priced.hours, priced.dollars)))
+
+
+def evaluated(planned: Planned) -> int:
+    """Rollouts of a run's evaluation."""
+    config = planned.params.evaluation
+    each = 1 if planned.kind == "plain" else config.rollouts_per_example + config.greedy
+    return (config.heldout_examples + config.seen_examples) * each
 
 
 def plan_table(runs: list[Planned], out: Path) -> "pd.DataFrame":
@@ -53,13 +60,22 @@ def plan_table(runs: list[Planned], out: Path) -> "pd.DataFrame":
                 "dollars": cost.dollars,
             }
         )
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows).astype({"hours": float, "dollars": float})
 
 
 def told(table: "pd.DataFrame", at_once: int) -> str:
     """The plan in a sentence."""
     left = table[table["state"] != "done"]
-    hours, dollars = left["hours"].sum() / at_once, left["dollars"].sum()
-    unknown = int(left["hours"].isna().sum()), int(left["dollars"].isna().sum())
-    text = f"{len(table)} runs, {len(left)} to do, {at_once} at a time: about {hours:.1f} hours and {dollars:,.2f} dollars"
-    return text + (f", without {max(unknown)} runs for which nothing is known" if any(unknown) else "")
+    head = f"{len(table)} {_runs(len(table))}, {len(left)} to do, {at_once} at a time"
+    found = []
+    for name, form in (("hours", "{:.1f}"), ("dollars", "{:,.2f}")):
+        known = left[name].dropna()
+        total = max(known.sum() / at_once, known.max()) if name == "hours" and len(known) else known.sum()  # a run is not split
+        unknown = len(left) - len(known)
+        beside = f" and {unknown} {_runs(unknown)} whose {name} are not known" if unknown else ""
+        found.append(f"about {form.format(total)} {name}{beside}" if len(known) or not unknown else f"{name} not known")
+    return f"{head}: {', '.join(found)}"
+
+
+def _runs(number: int) -> str:
+    return "run" if number == 1 else "runs"

@@ -3,11 +3,12 @@
 Papermill's own record of a run is not true when its kernel dies, hangs or is interrupted; so status.json is written here alone.
 """
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ..errors import RlmError, RunError, one_line
+from ..errors import ConfigError, RlmError, RunError, one_line
 from ..runs import RunDir, open_run, read_json, write_json
 from ..stages import Stage, StageProcess, evaluation, training
 from .grid import Planned, SweepFile, differing, write_params
@@ -15,6 +16,7 @@ from .leases import Gpus
 from .states import HEARTBEAT_S, LOST, State, state_of
 
 POLL_S = 0.5
+LOCK_WAIT_S = 1.0  # a sweep takes hours: there is no use in waiting for another one
 INTERRUPTED = "interrupted; run the sweep again to go on"
 
 
@@ -28,17 +30,20 @@ def run_sweep(
 ) -> list[State]:
     """Run what is not done yet; returns the state of every run. Given again, it goes on: finished runs are left alone.
 
-    at_once: default sweep.at_once, or one a GPU. show: is given all states twice a second.
+    at_once: default sweep.at_once; with gpus it is one a GPU, whatever is given. show: is given all states twice a second.
     Raises RunError before anything starts where another sweep works in `out`, or a run there has other parameters.
     """
     folder = RunDir(out)
-    with folder.lock():
+    at_once = len(gpus.names) if gpus else sweep.at_once if at_once is None else at_once
+    if at_once < 1:
+        raise ConfigError(f"at_once: {at_once} runs at a time is none; give 1 or more")
+    with folder.lock(LOCK_WAIT_S):
         refuse_others(runs, out)
         write_json(folder / "sweep.json", record(sweep, runs))
         waiting = [planned for planned in runs if state_of(planned, RunDir(out / planned.name)).state != "done"]
         for planned in waiting:
             _queue(planned, RunDir(out / planned.name))
-        _run_all(waiting, runs, out, at_once or (len(gpus.names) if gpus else sweep.at_once), sweep.limit_minutes * 60, gpus, show)
+        _run_all(waiting, runs, out, at_once, gpus, show)
     return states(runs, out)
 
 
@@ -63,14 +68,18 @@ def refuse_others(runs: Sequence[Planned], out: Path):
 
 
 def _queue(planned: Planned, run: RunDir):
-    """Mark a run as waiting; what its last attempt was lost to stays readable in status.json until it starts."""
+    """Mark a run as waiting; what its last attempt was lost to stays readable in status.json until it starts.
+
+    Called with the folder's lock held, so whoever kept a running one is gone, however short ago.
+    """
     before = state_of(planned, run)
-    why = {"queued": before.reason, "lost": LOST}.get(before.state, f"was {before.state}: {before.reason}" if before.reason else "")
+    told = f"was {before.state}: {before.reason}" if before.reason else ""
+    why = {"queued": before.reason, "lost": LOST, "running": LOST}.get(before.state, told)
     run.path.mkdir(parents=True, exist_ok=True)
     run.set_status("queued", why)
 
 
-def _run_all(waiting: list[Planned], runs, out: Path, at_once: int, limit_s: float, gpus: Gpus | None, show):
+def _run_all(waiting: list[Planned], runs, out: Path, at_once: int, gpus: Gpus | None, show):
     queue, active = list(waiting), []
     try:
         while queue or active:
@@ -78,33 +87,42 @@ def _run_all(waiting: list[Planned], runs, out: Path, at_once: int, limit_s: flo
                 gpu = gpus.take() if gpus else None
                 if gpus and gpu is None:
                     break  # another sweep has them all: ask again later
-                active.append(Attempt(queue.pop(0), out, limit_s, gpu))
+                active.append(Attempt(queue.pop(0), out, gpu))
+                active[-1].start()  # in the list before it starts, so that an interruption finds it
             for attempt in list(active):
                 if not attempt.advance():
                     active.remove(attempt)
-                    if attempt.gpu is not None:
-                        gpus.give_back(attempt.gpu)
+                    _give_back(gpus, attempt)
             show(states(runs, out))
             time.sleep(POLL_S)
     finally:
         for attempt in active:
             attempt.interrupt()
+            _give_back(gpus, attempt)
         show(states(runs, out))
+
+
+def _give_back(gpus: Gpus | None, attempt: "Attempt"):
+    if gpus and attempt.gpu is not None:
+        gpus.give_back(attempt.gpu)
 
 
 class Attempt:
     """One try at one run: its stages in turn. Never raises for what goes wrong in the run; that is its status."""
 
-    def __init__(self, planned: Planned, out: Path, limit_s: float, gpu: str | None):
+    def __init__(self, planned: Planned, out: Path, gpu: str | None):
         self.planned, self.run, self.gpu = planned, RunDir(out / planned.name), gpu
-        self._deadline, self._limit_s, self._beat = time.monotonic() + limit_s, limit_s, 0.0
+        self._deadline, self._beat = time.monotonic() + planned.limit_s, 0.0
         self._stages: list[Stage] = []
         self._process: StageProcess | None = None
         self._number = 1 + len(list((self.run / "logs").glob("attempt_*")))
+
+    def start(self):
+        """Begin with the first stage that has no result yet."""
         try:
-            open_run(self.run.path, planned.params)
-            write_params(planned.params, self.run / "params.yaml")
-            self._stages = [stage for stage in stages(planned, self.run) if not (self.run / stage.result).exists()]
+            open_run(self.run.path, self.planned.params)
+            write_params(self.planned.params, self.run / "params.yaml")
+            self._stages = [stage for stage in stages(self.planned, self.run) if not (self.run / stage.result).exists()]
             self._next()
         except (RlmError, OSError) as error:
             self._end("failed", one_line(error))
@@ -119,7 +137,7 @@ class Attempt:
             self._process.end()
             self._end(
                 "timeout",
-                f"{stage}: over the limit of {self._limit_s / 60:g} minutes; run the sweep again to go on, or raise limit_minutes",
+                f"{stage}: over the limit of {self.planned.limit_s / 60:g} minutes; run the sweep again to go on, or raise limit_minutes",
             )
         elif code is None:
             self._alive()
@@ -131,15 +149,16 @@ class Attempt:
         """End it now; the next sweep goes on from its last checkpoint."""
         if self._process is not None:
             self._process.end()
-            self._end("failed", INTERRUPTED)
+            with contextlib.suppress(RlmError, OSError):  # a full disk, perhaps what ends the sweep: the others are to be ended too
+                self._end("failed", INTERRUPTED)
 
     def _after_stage(self):
         self._process.end()
-        if problem := self._process.problem():
-            self._end("failed", f"{self._process.stage.name}: {problem}")
-            return
         try:
-            self._next()
+            if problem := self._process.problem():
+                self._end("failed", f"{self._process.stage.name}: {problem}")
+            else:
+                self._next()
         except (RlmError, OSError) as error:
             self._end("failed", one_line(error))
 
@@ -157,7 +176,8 @@ class Attempt:
     def _alive(self):
         if time.monotonic() - self._beat > HEARTBEAT_S:
             self._beat = time.monotonic()
-            self.run.set_status("running", self._process.stage.name)
+            with contextlib.suppress(RlmError, OSError):  # the run goes on; what it can't write itself, it says itself
+                self.run.set_status("running", self._process.stage.name)
 
     def _end(self, state: str, reason: str):
         self._process = None

@@ -9,6 +9,7 @@ from .grid import Planned
 HEARTBEAT_S = 5.0  # between two signs of life of a run's parent
 LOST_S = 60.0  # without one, nobody minds the run any more
 LOST = "its parent ended without a word; run the sweep again to go on"
+NO_RESULT = "was done, but its evaluation is not there; run the sweep again to make it"
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ class State:
 def state_of(planned: Planned, run: RunDir) -> State:
     """The state of a run, from status.json, progress.json and what it has measured."""
     state, reason = true_status(run)
+    if state == "done" and not (run / result(planned.kind)).exists():
+        state, reason = "queued", NO_RESULT
     progress = read_json(run / "progress.json") if state == "running" else {}
     correct, tokens = measured(planned, run)
     return State(
@@ -54,7 +57,7 @@ def true_status(run: RunDir) -> tuple[str, str]:
 
 def measured(planned: Planned, run: RunDir) -> tuple[float | None, float | None]:
     """(share right, mean leaf tokens): held-out where the run was evaluated, else of its last training step."""
-    held = read_json(run / f"eval/{LABELS[planned.kind]}/summary.json").get("heldout")
+    held = read_json(run / result(planned.kind)).get("heldout")
     if held:
         return held["correct"][0], held["leaf_tokens_mean"][0]
     row = last_jsonl(run / "metrics.jsonl")
@@ -62,6 +65,11 @@ def measured(planned: Planned, run: RunDir) -> tuple[float | None, float | None]
 
 
 LABELS = {"train": "trained", "untrained": "base", "plain": "plain"}  # kind -> name of its evaluation
+
+
+def result(kind: str) -> str:
+    """The file in a run directory that a run of this kind ends with."""
+    return f"eval/{LABELS[kind]}/summary.json"
 
 
 def count(states: list[State]) -> dict[str, int]:

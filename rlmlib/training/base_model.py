@@ -68,15 +68,15 @@ def check(params: Params, config):
     longest, asked = getattr(config, "max_position_embeddings", None), params.sampling.max_sequence_tokens
     if longest and asked > longest:
         raise ConfigError(f"sampling.max_sequence_tokens: {asked} is over the {longest} positions of '{params.policy.model}'")
-    refused = [name for name in params.policy.lora.targets if name in OWN_WEIGHTS]
-    if params.policy.tuning == "lora" and refused:
-        raise ConfigError(f"policy.lora.targets: '{refused[0]}' cannot have an adapter here; take it out, or set policy.tuning: full")
 
 
 def check_targets(targets: Sequence[str], linears: Iterable[str]):
-    """Raises ConfigError where a target of LoRA is none of the names of a model's linear layers; PEFT would leave it out silently."""
+    """Raises ConfigError for a target of LoRA that is none of the names of a model's linear layers, as PEFT would leave it out
+    silently, or that the sampler reads as it is."""
     names = sorted({name.rpartition(".")[2] for name in linears} - set(OWN_WEIGHTS))
     for target in targets:
+        if target in OWN_WEIGHTS:
+            raise ConfigError(f"policy.lora.targets: '{target}' cannot have an adapter here; take it out, or set policy.tuning: full")
         if target not in names:
             near = difflib.get_close_matches(target, names, n=1)
             hint = f"did you mean '{near[0]}'?" if near else f"choose from {', '.join(names)}"

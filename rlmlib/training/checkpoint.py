@@ -40,7 +40,7 @@ def save(run: RunDir, step: int, policy: Policy, optimizer, state: dict, ranks: 
             write_json(temporary / MANIFEST, {f.name: _digest(f) for f in sorted(temporary.iterdir()) if f.is_file()})
             shutil.rmtree(final, ignore_errors=True)
             os.replace(temporary, final)
-        except (RuntimeError, Exception) as error:
+        except Exception as error:
             shutil.rmtree(temporary, ignore_errors=True)
             # torch and safetensors wrap "no space left" in errors of their own
             if not isinstance(error, OSError) and re.search(r"no space|os error 28|enforce fail", str(error), re.IGNORECASE):

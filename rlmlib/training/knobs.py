@@ -38,7 +38,8 @@ def knob(params: Params, terms: Mapping[str, int], longest: int | None = None) -
         "sampler's cache": f"lower {at_once} or {most}",
         "sampler's batch": f"lower {at_once} or {most}",
     }
-    return knobs[max((name for name in terms if name in knobs), key=lambda name: terms[name])]
+    known = [name for name in terms if name in knobs]
+    return knobs[max(known, key=lambda name: terms[name])] if known else f"lower {at_once} or {most}"
 
 
 def _activations(params: Params, longest: int | None) -> str:

@@ -172,7 +172,7 @@ def conversations(params: Params) -> int:
     config = params.training
     evaluated = config.evaluate_examples if config.evaluate_every else 0
     if config.max_async_level:
-        return config.prompts_per_step * config.max_async_level * config.rollouts_per_prompt + evaluated
+        return config.prompts_per_step * (config.max_async_level + 1) * config.rollouts_per_prompt + evaluated
     wave = min(round(config.prompts_per_step / MIN_ACCEPTANCE), config.max_wave_prompts)
     return max(wave * config.rollouts_per_prompt, evaluated)
 

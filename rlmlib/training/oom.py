@@ -15,7 +15,7 @@ VLLM_WANTS_MORE = ("kv cache", "cache blocks")  # the share is too small for wha
 TERMS = {
     "loading the policy": ("base weights", "weights as computed", "adapter"),
     "starting the sampler": ("base weights", "sampler's weights", "vLLM"),
-    "sampling": ("sampler's cache",),
+    "sampling": ("sampler's cache", "vLLM"),
     "a training step": ("activations", "logits", "backward of a layer", "gradients", "AdamW states"),
     "pushing weights": ("sampler's weights", "base weights"),
 }
@@ -26,7 +26,7 @@ def out_of_memory_named(params: Params, doing: Doing, lengths: Sequence[int] = (
     """Raises TrainingError where what is done inside runs out of memory. lengths: tokens of the sequences of a training step."""
     try:
         yield
-    except (MemoryError, RuntimeError, ValueError, OSError) as error:
+    except Exception as error:  # an engine may have wrapped what its allocator raised
         if not is_out_of_memory(error):
             raise
         text = str(error).lower()
@@ -52,9 +52,7 @@ def micro_batch(params: Params, lengths: Sequence[int]) -> int:
 
 def _terms(params: Params, doing: Doing, lengths: Sequence[int]) -> dict[str, int]:
     """Sizes of the terms that matter, by the estimate; in the order of TERMS where there is no memory even for that."""
-    names = TERMS[doing]
-    if params.policy.sampler == "torch" or doing != "starting the sampler":
-        names = tuple(name for name in names if name != "vLLM")
+    names = tuple(name for name in TERMS[doing] if name != "vLLM" or params.policy.sampler == "vllm")
     try:
         import torch
 

@@ -16,12 +16,12 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from .. import config, tracking
 from ..config import Params
 from ..errors import ConfigError, RlmError
 from ..models import choose
+from ..models.api import http_address
 from ..runs import RunDir
 from . import base_model, memory
 from . import work as works
@@ -199,16 +199,14 @@ def _apis(params: Params):
 
 
 def _servers(params: Params):
-    """Servers of the policy that take no connection. An address may hold a password, so only its host and port are shown."""
+    """Servers of the policy that take no connection."""
     for number, url in enumerate(params.policy.vllm.urls if params.policy.sampler == "server" else ()):
         try:
-            parts = urlsplit(url)
-            host, port = parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
-        except ValueError:
-            host = None
-        if not host:
-            yield f"policy.vllm.urls.{number}: is no HTTP address; write it like http://127.0.0.1:8000/v1"
+            parts = http_address(url, f"policy.vllm.urls.{number}", "put a key into VLLM_API_KEY")
+        except ConfigError as error:
+            yield str(error)
             continue
+        host, port = parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
         try:
             socket.create_connection((host, port), CONNECT_TIMEOUT_S).close()
         except (OSError, UnicodeError) as error:

@@ -185,7 +185,7 @@ def disk(params: Params, model: Architecture, device_kind: str, rollouts: float,
         "rollouts": round(step_bytes * config.steps),
         "contexts": round(contexts * context_chars(params)),
     }
-    if policy.sampler != "torch" and not policy.vllm.exchange:
+    if policy.sampler == "vllm" or policy.sampler == "server" and not policy.vllm.exchange:
         sizes["weights for the sampler"] = 2 * trained * width
     return sizes
 

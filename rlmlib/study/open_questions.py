@@ -1,0 +1,44 @@
+"""What the write-up left open, and what the runs of a folder say about it: an answer in place of a verdict."""
+
+from ..wording import interval, share, signed
+from .evidence import Evidence
+from .verdicts import Claim, effect, times
+
+
+def penalty(found: Evidence) -> Claim:
+    """Open: what does the cost penalty do? The same runs without it."""
+    groups = "lora", "no-penalty"
+    right = found.difference(*groups, "correct")
+    leaf, whole = (found.ratio(*groups, measure) for measure in ("leaf_tokens_mean", "total_tokens_mean"))
+    seeds = ", ".join(f"{100 * gap:+.1f}" for gap in found.by_seed(*groups).values()).replace("-", "\u2212")
+    ours = (
+        f"with it, less without: right answers {signed(right, share)} (by seed {seeds}); "
+        f"leaf tokens {interval(leaf, times)}, all tokens {interval(whole, times)}"
+    )
+    answer = f"{effect(leaf, 1.0, 'leaf tokens')}, {effect(whole, 1.0, 'tokens in all')}, {effect(right, 0.0, 'right answers')}"
+    return Claim(penalty.__doc__, "no such baseline", ours, "intervals without 1, or 0", answer, found.names(*groups))
+
+
+def labels(found: Evidence) -> Claim:
+    """Open: do labels in the records keep the leaf idle? Trained on hidden labels alone, or on shown ones alone."""
+    groups = "hidden", "shown"
+    right, usage = (found.difference(*groups, measure) for measure in ("correct", "llm_usage"))
+    ours = (
+        f"hidden less shown, asked the same questions of both kinds: right answers {signed(right, share)}; "
+        f"rollouts that ask the leaf {signed(usage, share)}"
+    )
+    answer = f"hidden labels: {effect(usage, 0.0, 'rollouts that ask the leaf')}, {effect(right, 0.0, 'right answers')}"
+    return Claim(labels.__doc__, "labels were always shown", ours, "intervals without 0", answer, found.names(*groups))
+
+
+def bonus(found: Evidence) -> Claim:
+    """Open: does an incentive make depth 2 be used? A bonus for a right answer whose rollout started a child."""
+    groups = "depth2-bonus", "depth2"
+    used, right = (found.difference(*groups, measure) for measure in ("child_usage", "correct"))
+    size = found.runs("depth2-bonus")[0].params.reward.child_bonus
+    ours = (
+        f"bonus {size:g}: children in {found.told('depth2-bonus', 'child_usage')} of the rollouts, {signed(used, share)}; "
+        f"right answers {signed(right, share)}"
+    )
+    answer = f"{effect(used, 0.0, 'rollouts with children')}, {effect(right, 0.0, 'right answers')}"
+    return Claim(bonus.__doc__, "no incentive was tried", ours, "intervals without 0", answer, found.names(*groups))
