@@ -3,8 +3,10 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 PARAMS ?= params/tiny.yaml
 OUT ?= outputs/demo
 VENV := .venv/bin
+STUDY_FILE = $(if $(filter file,$(origin PARAMS)),params/sweeps/tiny.yaml,$(PARAMS))
+STUDY_OUT = $(if $(filter file,$(origin OUT)),outputs/tiny-study,$(OUT))
 
-.PHONY: help install demo study test test-unsloth test-vllm chaos peer-tests lab cold-start dataset dataset-check dataset-export lint clean soak bench-harness bench-train gpu-check gpu-check-table
+.PHONY: help install demo study study-publish study-readme test test-unsloth test-vllm chaos peer-tests lab cold-start dataset dataset-check dataset-export lint clean soak bench-harness bench-train gpu-check gpu-check-table
 
 help:  ## these lines
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
@@ -38,8 +40,16 @@ lab: install  ## JupyterLab on the notebooks (LAB="--allow-root --no-browser" pa
 soak: install  ## 100 tiny steps killed -9 at 50 random moments must equal an undisturbed run (half an hour)
 	@$(VENV)/python tests/soak.py
 
-study: install  ## the whole tiny study: 31 runs, two at a time; resumes
-	@$(VENV)/python -m rlmlib.sweep params/sweeps/tiny.yaml --out outputs/tiny-study
+study: install  ## the whole tiny study: 23 runs, two at a time, then its report; resumes (PARAMS=params/sweeps/FILE OUT=folder: another one)
+	@$(VENV)/python -m rlmlib.sweep $(STUDY_FILE) --out $(STUDY_OUT) || test $$? -eq 1  # 1: some runs were stopped, which the report tells
+	@$(VENV)/python -m rlmlib.study.report $(STUDY_OUT)
+
+study-publish: install  ## the finished study, small, to outputs/published, and its results into README.md
+	@$(VENV)/python -m rlmlib.study.publish $(STUDY_OUT)
+	@$(VENV)/python -m rlmlib.study.readme
+
+study-readme: install  ## the results in README.md from the published study
+	@$(VENV)/python -m rlmlib.study.readme
 
 cold-start: install  ## rebuild the tiny policy's weights from nothing (OUT=folder to keep the shipped ones)
 	@$(VENV)/python -m rlmlib.tiny.cold_start $(if $(filter file,$(origin OUT)),,--out $(OUT))

@@ -77,8 +77,8 @@ def log_places(values: Iterable[float]) -> LogPlaces:
 
 
 def percent_names(values: Sequence[float]) -> dict[float, str]:
-    """Ticks of a log axis of shares: 100 %, 10 %, 1 % ... down to the least of them."""
-    lowest = math.floor(math.log10(min(values)))
+    """Ticks of a log axis of shares: 100 %, 10 %, 1 % ... as far as they go."""
+    lowest = min(0, math.ceil(math.log10(min(values))))
     return {10.0**power: f"{100 * 10.0**power:g} %" for power in range(lowest, 1)}
 
 

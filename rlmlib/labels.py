@@ -73,13 +73,20 @@ def place(
     Each text in turn takes the cheapest of its candidates, given the others, until none moves.
     """
     boxes = [_candidates(anchor, size) for anchor, size in zip(anchors, sizes, strict=True)]
-    fixed = [_fixed_cost(b, anchor, bounds, obstacles, prices) for b, anchor in zip(boxes, anchors, strict=True)]
+    leaders = [_leaders(b, anchor) for b, anchor in zip(boxes, anchors, strict=True)]
+    fixed = [
+        _fixed_cost(b, anchor, bounds, obstacles, prices) + _crossed(line, obstacles, prices)
+        for b, line, anchor in zip(boxes, leaders, anchors, strict=True)
+    ]
     chosen = [int(np.argmin(cost)) for cost in fixed]
     for _ in range(SWEEPS):
         before = list(chosen)
         for i, candidates in enumerate(boxes):
             others = np.array([boxes[j][chosen[j]] for j in range(len(boxes)) if j != i]).reshape(-1, 4)
-            chosen[i] = int(np.argmin(fixed[i] + LABEL * _overlap(candidates, others).sum(1)))
+            lines = np.array([leaders[j][chosen[j]] for j in range(len(boxes)) if j != i]).reshape(-1, 4)
+            covered = _overlap(candidates, others).sum(1) + _overlap(candidates, lines).sum(1)
+            crossed = _crossed(leaders[i], others, np.full(len(others), LABEL))
+            chosen[i] = int(np.argmin(fixed[i] + LABEL * covered + crossed))
         if chosen == before:
             break
     picked = [box[number] for box, number in zip(boxes, chosen, strict=True)]
@@ -93,6 +100,22 @@ def _candidates(anchor: tuple[float, float], size: tuple[float, float]) -> np.nd
         (anchor[0] + math.cos(a) * (size[0] / 2 + gap), anchor[1] + math.sin(a) * (size[1] / 2 + gap)) for gap in GAPS for a in angles
     ]
     return np.array([(x - size[0] / 2, y - size[1] / 2, x + size[0] / 2, y + size[1] / 2) for x, y in centres])
+
+
+def _leaders(boxes: np.ndarray, anchor: tuple[float, float]) -> np.ndarray:
+    """Small boxes [candidates, 5, 4] along the way from a point to each box; near boxes need no line, theirs are empty."""
+    nearest = np.stack([np.clip(anchor[0], boxes[:, 0], boxes[:, 2]), np.clip(anchor[1], boxes[:, 1], boxes[:, 3])], axis=1)
+    way = nearest - np.array(anchor)  # [candidates, 2]
+    half = np.where(np.hypot(way[:, 0], way[:, 1]) > LEADER, 1.5, 0.0)[:, None, None]
+    spots = np.array(anchor) + way[:, None, :] * np.linspace(0.35, 0.95, 5)[None, :, None]
+    return np.concatenate([spots - half, spots + half], axis=2)
+
+
+def _crossed(leaders: np.ndarray, boxes: np.ndarray, prices: np.ndarray) -> np.ndarray:
+    """What it costs [candidates] that lines [candidates, 5, 4] run over boxes [n, 4]."""
+    if not len(boxes):
+        return np.zeros(len(leaders))
+    return (_overlap(leaders.reshape(-1, 4), boxes) @ prices).reshape(len(leaders), -1).sum(1)
 
 
 def _fixed_cost(boxes, anchor, bounds, obstacles, prices) -> np.ndarray:

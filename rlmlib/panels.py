@@ -51,6 +51,7 @@ class Mark:
     below: bool = False  # texts stand under their points
     values: Sequence | None = None  # of points and cells, coloured by the scale; a cell without a number (None) is left white
     light: bool = False  # a raw series behind its smoothed one
+    opacity: float = 1.0  # of a line
     hollow: bool = False
     size: float = 10  # of a point, in Plotly's pixels
     width: float = 0.4  # of a bar

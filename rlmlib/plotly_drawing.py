@@ -15,6 +15,7 @@ TITLE_CHARS = 85  # of a line
 TITLE_LINE = 24  # pixels
 LEGEND_LINE = 26  # pixels, of a legend of the whole figure
 WIDTH = 900  # pixels that a page gives a figure; texts are placed for it
+EDGE = 0.015  # of the width, left of a title that begins at the edge of the figure
 LEFT, RIGHT, TOP, BOTTOM = 60, 30, 90, 55  # margins in pixels
 
 
@@ -35,14 +36,23 @@ def plotly_figure(panels: Sequence[Panel], columns: int, title: str):
     more = TITLE_LINE * (len(heading) - 1) + LEGEND_LINE * shared
     height = round(110 + (ROW if rows > 1 else ONLY_ROW) * sum(heights)) + more
     size = (WIDTH - LEFT - right, height - TOP - more - BOTTOM)  # of the area of all panels
+    named_rows = any(p.y_ticks and not p.log_y for p in panels)  # their names take room at the left, which the title must not lose
     told: set[str] = set()  # labels that the legend of the figure has
     for index, (panel, place) in enumerate(zip(panels, found, strict=True)):
         _add_panel(figure, index, panel, place, size, told)
     if shared:
         top = {"x": 0, "y": 1 + 30 / size[1], "xanchor": "left", "yanchor": "bottom", "orientation": "h"}
         figure.layout[_shared_legend(figure)] = {**top, "font": {"size": 13}, "bgcolor": "rgba(0,0,0,0)"}
+    head = {
+        "text": "<br>".join(heading),
+        "font": {"size": 17},
+        "x": EDGE if named_rows else 0,
+        "xref": "container" if named_rows else "paper",
+    }
+    if shared:
+        head |= {"y": 1 - 30 / height, "yanchor": "top"}
     figure.update_layout(
-        title={"text": "<br>".join(heading), "font": {"size": 17}, "x": 0, "xref": "paper"},
+        title=head,
         height=height,
         margin={"l": LEFT, "r": right, "t": TOP + more, "b": BOTTOM},
         font={"family": "system-ui, sans-serif", "size": 13, "color": INK},
@@ -98,6 +108,10 @@ def _add_panel(figure, index: int, panel: Panel, place: Place, size: tuple[float
         figure.add_annotation(text=mark.end, showarrow=False, xshift=4, font={"size": FONT, "color": color}, **spot)
     for name in placed(panel, width, height) if panel.spread else []:
         figure.add_annotation(**_beside(name, panel, axis))
+    for mark in panel.marks:
+        if mark.kind == "text":
+            for x, y, text in zip(mark.x, mark.y, mark.texts or [], strict=True):
+                figure.add_annotation(**_beside(Placed(text, x, y, 0, 0, mark, False), panel, axis))
 
 
 def _beside(name: Placed, panel: Panel, axis: str) -> dict:
@@ -139,7 +153,15 @@ def _plotly_y(panel: Panel) -> dict:
     low, high = y_range(panel)
     if panel.y_ticks:
         names = [name.replace("\n", "<br>") for name in panel.y_ticks.values()]
-        return {**axis, "tickvals": list(panel.y_ticks), "ticktext": names, "showgrid": False, "zeroline": False, "range": [low, high]}
+        return {
+            **axis,
+            "tickvals": list(panel.y_ticks),
+            "ticktext": names,
+            "ticks": "",
+            "showgrid": False,
+            "zeroline": False,
+            "range": [low, high],
+        }
     if panel.percent:
         axis |= {"tickformat": f".{decimals(high)}%"}
     if panel.whole:

@@ -16,6 +16,8 @@ def traces(mark: Mark, panel: Panel, legend: str, named: bool = True) -> list:
     common = {"name": mark.label, "showlegend": bool(mark.label) and named, "legend": legend}
     if mark.label and panel.legend == "figure":
         common["legendgroup"] = mark.label
+    if mark.kind == "text":
+        return []  # drawn as annotations, which can have a ground of their own
     found = [_DRAWN[mark.kind](mark, panel, common)]
     if mark.kind == "bars" and mark.texts:
         tops = list(mark.high if mark.high is not None else [max(0, v) for v in mark.y])
@@ -79,7 +81,8 @@ def _line(mark: Mark, panel: Panel, common: dict):
 
     line = {"color": _color(mark), "width": 1 if mark.light else 2.5, "dash": "solid" if mark.light else STYLES[mark.style].dash}
     shape = {"shape": "hv"} if mark.kind == "step" else {}
-    return go.Scatter(x=list(mark.x), y=list(mark.y), mode="lines", line={**line, **shape}, **_hover(mark, panel), **common)
+    options = {**_hover(mark, panel), **({"opacity": mark.opacity} if mark.opacity < 1 else {})}
+    return go.Scatter(x=list(mark.x), y=list(mark.y), mode="lines", line={**line, **shape}, **options, **common)
 
 
 def _across(mark: Mark, panel: Panel, common: dict):
@@ -109,20 +112,13 @@ def _cells(mark: Mark, panel: Panel, common: dict):
     shapes = ["/" if is_hatched else "" for is_hatched in hatched(mark)]
     pattern = {"shape": shapes, "fgcolor": "#b0b0b0", "size": 9, "solidity": 0.12}
     inks = [ink_on(color) for color in colors]
+    halos = ["0 0 3px white, 0 0 3px white, 0 0 3px white" if is_hatched else "none" for is_hatched in hatched(mark)]
     texts = [text.replace("\n", "<br>") for text in mark.texts or [""] * len(colors)]
     return go.Bar(
         x=list(mark.x), y=[1] * len(colors), base=[y - 0.5 for y in mark.y], width=1, offset=-0.5, text=texts, textposition="inside",
-        insidetextanchor="middle", textangle=0, textfont={"color": inks, "size": 13}, constraintext="none",
+        insidetextanchor="middle", textangle=0, textfont={"color": inks, "size": 13, "shadow": halos}, constraintext="none",
         marker={"color": colors, "pattern": pattern, "line": {"color": "#cccccc", "width": 1}}, **_hover(mark, panel), **common,
     )  # fmt: skip
-
-
-def _text(mark: Mark, panel: Panel, common: dict):
-    from plotly import graph_objects as go
-
-    texts = [text.replace("\n", "<br>") for text in mark.texts or []]
-    font = {"color": _color(mark), "size": 13, "shadow": f"0 0 4px {PALE}, 0 0 4px white, 0 0 4px white, 0 0 6px white"}
-    return go.Scatter(x=list(mark.x), y=list(mark.y), mode="text", text=texts, textfont=font, hoverinfo="skip", cliponaxis=False, **common)
 
 
 def _points(mark: Mark, panel: Panel, common: dict):
@@ -153,6 +149,6 @@ def _error(centre, low, high, light: bool = False) -> dict | None:
 
 
 _DRAWN = {
-    "line": _line, "step": _line, "band": _band, "area": _area, "points": _points, "bars": _bars, "cells": _cells, "text": _text,
+    "line": _line, "step": _line, "band": _band, "area": _area, "points": _points, "bars": _bars, "cells": _cells,
     "vertical": _across, "horizontal": _across,
 }  # fmt: skip

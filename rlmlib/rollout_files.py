@@ -133,14 +133,15 @@ def cells(row: dict) -> dict[str, str | int]:
         "family": line(row["family"], 14),
         "answer": "" if row["answer"] is None else line(row["answer"], 24),
         "gold": line(row["gold"] or "", 24),
-        "question": line(row["question"], 100),
+        "question": line(row["question"], 80),
     }
 
 
 def pair_cells(pair: Pair) -> dict[str, str | int]:
     """The same of a pair: what differs as 'before → after'."""
     before, after = map(cells, pair)
-    changed = {key: f"{before[key]} → {after[key]}" for key in ("outcome", "leaf tokens", "turns")}
+    changed = {"outcome": f"{before['outcome']} → {after['outcome']}"}
+    changed |= {key: f"{before[key]:,} → {after[key]:,}" for key in ("leaf tokens", "turns")}
     answers = {"answer": before["answer"], "then": after["answer"]}
     return {**changed, "family": before["family"], **answers, "gold": before["gold"], "question": before["question"]}
 

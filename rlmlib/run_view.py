@@ -135,8 +135,8 @@ def seconds_a_step(rows: list[dict]) -> float | None:
 
 def facts(view: View) -> list[str]:
     """The run in a line, in parts, the state first."""
-    unit = "step" if view.phase == "train" else f"{view.phase}:"
-    parts = [view.state, f"{unit} {view.done} of {view.total}"]
+    amount = f"{view.done} of {view.total}"
+    parts = [view.state, f"{amount} steps" if view.phase == "train" else f"{view.phase}: {amount}"]
     parts += [f"{duration(view.left_s)} left"] if view.left_s is not None else []
     if view.rows:
         row = view.rows[-1]

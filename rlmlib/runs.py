@@ -49,12 +49,17 @@ def writing(path: Path):
 
 def write_text(path: Path, text: str):
     """Replace a file atomically."""
+    write_bytes(path, text.encode("utf-8", "surrogatepass"))
+
+
+def write_bytes(path: Path, content: bytes):
+    """Replace a file atomically."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with writing(path):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with open(temporary, "w", encoding="utf-8", errors="surrogatepass") as file:
-                file.write(text)
+            with open(temporary, "wb") as file:
+                file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)

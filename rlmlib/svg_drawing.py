@@ -110,8 +110,8 @@ def _y_axis(axis, panel: Panel):
         ends = log_range(y_reach(panel))
         ticks = panel.y_ticks or log_names(ends)
         axis.set_yscale("log")
-        axis.set_ylim(*ends)
         axis.set_yticks(list(ticks), list(ticks.values()))
+        axis.set_ylim(*ends)  # after the ticks, which would widen it
         axis.yaxis.set_minor_locator(NullLocator())
         return
     limits = y_range(panel)

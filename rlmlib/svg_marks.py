@@ -41,7 +41,8 @@ def _area(axis, mark: Mark, panel: Panel, figure, color: str):
 def _line(axis, mark: Mark, panel: Panel, figure, color: str):
     line = {"color": color, "linewidth": 0.9 if mark.light else 2, "linestyle": "-" if mark.light else DASHES[STYLES[mark.style].dash]}
     drawn = "steps-post" if mark.kind == "step" else "default"
-    axis.plot(list(mark.x), list(mark.y), drawstyle=drawn, label=mark.label or None, **line)
+    alpha = mark.opacity if mark.opacity < 1 else None
+    axis.plot(list(mark.x), list(mark.y), drawstyle=drawn, label=mark.label or None, alpha=alpha, **line)
 
 
 def _across(axis, mark: Mark, panel: Panel, figure, color: str):
@@ -57,9 +58,8 @@ def _cells(axis, mark: Mark, panel: Panel, figure, color: str):
     for x, y, shade, is_hatched, text in cells:
         edge = {"edgecolor": "#b0b0b0", "hatch": "//"} if is_hatched else {"edgecolor": "#cccccc"}
         axis.bar([x], [1], 1, bottom=[y - 0.5], color=shade, linewidth=0.8, **edge)
-        axis.text(
-            x, y, text, ha="center", va="center", fontsize=9.5, color=ink_on(shade), bbox=PALE if is_hatched else None, linespacing=1.25
-        )
+        look = {"color": ink_on(shade), "bbox": PALE if is_hatched else None, "linespacing": 1.25}
+        axis.text(x, y, text, ha="center", va="center", fontsize=9.5, **look)
 
 
 def _text(axis, mark: Mark, panel: Panel, figure, color: str):

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 PAGE = 200  # rollouts of a list
 LINES = 10  # of the list that are seen at once
 HEIGHT = 720  # pixels of a trajectory
-WIDTHS = {"#": 5, "outcome": 16, "leaf tokens": 16, "turns": 7, "family": 12, "answer": 20, "then": 20, "gold": 20, "question": 100}
 RIGHT = ("#", "leaf tokens", "turns")  # columns of numbers
 FONT = "font: 12px/1.4 var(--jp-code-font-family, monospace)"
 STYLE = f"<style>.rlm-list select, .rlm-list pre {{ {FONT}; }} .rlm-list pre {{ margin: 0 0 0 4px; }}</style>"
@@ -60,26 +59,19 @@ def trajectory(run: RunDir, row: dict, title: str = "Trajectory", height: int = 
     return Inline(page, summary(tree), height)
 
 
-def text_line(number: int, item: dict | Pair) -> str:
-    """A line of the list: its cells in columns of fixed width, with blanks that a browser keeps."""
-    shown_cells = pair_cells(item) if isinstance(item, tuple) else cells(item)
-    return _columns({"#": number, **shown_cells})
+def columns(items: Sequence[dict] | Sequence[Pair], first: int = 1) -> list[str]:
+    """The heading, then a line an item, in columns as wide as they need to be. first: number of items[0].
 
-
-def heading(paired: bool) -> str:
-    """The names of the columns, in the same widths."""
-    names = [name for name in WIDTHS if paired or name != "then"]
-    return _columns({name: name for name in names})
-
-
-def _columns(texts: dict) -> str:
-    parts = []
-    for name, value in texts.items():
-        text = f"{value:,}" if isinstance(value, int) else value
-        width = WIDTHS[name]
-        text = text if len(text) <= width else f"{text[: width - 1]}…"
-        parts.append(text.rjust(width) if name in RIGHT else text.ljust(width))
-    return "  ".join(parts).rstrip().replace(" ", "\u00a0")
+    Blanks are no-break spaces, which a browser keeps.
+    """
+    numbered = [{"#": n, **(pair_cells(i) if isinstance(i, tuple) else cells(i))} for n, i in enumerate(items, first)]
+    if not numbered:
+        return [""]
+    table = [list(numbered[0]), *([f"{v:,}" if isinstance(v, int) else v for v in row.values()] for row in numbered)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    sides = [str.rjust if name in RIGHT else str.ljust for name in table[0]]
+    rows = (zip(sides, row, widths, strict=True) for row in table)
+    return ["  ".join(side(text, width) for side, text, width in row).rstrip().replace(" ", "\u00a0") for row in rows]
 
 
 class TrajectoryBrowser:
@@ -110,9 +102,9 @@ class TrajectoryBrowser:
         self.again = w.Button(icon="refresh", tooltip="read the files again", layout=w.Layout(width="40px"))
         self.back, self.forth = (w.Button(icon=f"arrow-{side}", layout=w.Layout(width="40px")) for side in ("left", "right"))
         self.count, self.head, self.note = w.HTML(), w.HTML(), w.HTML()
-        self.list = w.Select(rows=LINES, layout=w.Layout(width="100%"))
+        self.list = w.Select(rows=LINES, layout=w.Layout(width="auto"))
         self.panes = [w.HTML(layout=w.Layout(flex="1 1 0", min_width="0")) for _ in range(2)]
-        listed = w.VBox([self.head, self.list], layout=w.Layout(width="100%"))
+        listed = w.VBox([self.head, self.list], layout=w.Layout(overflow="hidden"))
         listed.add_class("rlm-list")
         flow = w.Layout(flex_flow="row wrap")
         choice = [self.outcome, self.after, *self.filters.values(), self.leaf, self.text]
@@ -175,11 +167,11 @@ class TrajectoryBrowser:
         self.page = min(max(0, page), last)
         self.back.disabled, self.forth.disabled = self.page == 0, self.page == last
         begin = self.page * PAGE
-        lines = [text_line(number, item) for number, item in enumerate(self.found[begin : begin + PAGE], begin + 1)]
+        head, *lines = columns(self.found[begin : begin + PAGE], begin + 1)
         what = "pairs" if self.beside.value else "rollouts"
         reach = f"{what} {begin + 1} to {begin + len(lines)} of {len(self.found)}" if lines else f"no {what}"
         self.count.value = f"{reach} that match, {len(self.rows)} in all"
-        self.head.value = f"<pre>{html.escape(heading(bool(self.beside.value)))}</pre>"
+        self.head.value = f"<pre>{html.escape(head)}</pre>"
         self._busy = True
         _offer(self.list, list(zip(lines, range(begin, begin + len(lines)), strict=True)))
         self.list.index, self._busy = 0 if lines else None, False

@@ -106,7 +106,7 @@ def steps() -> pd.DataFrame:
     rows = []
     for run in trained():
         _, _, right, _, tokens, none = PROFILES[run["group"]]
-        right, tokens, none = (0.05, 3000, 0.9) if right is None else (right, tokens, none)
+        right, tokens, none = (0.5, 900, 0.5) if right is None else (right, tokens, none)
         for step in range(run["steps_done"]):
             share = 1 - np.exp(-step / 7)
             rows.append({**{name: run[name] for name in ("run", "group", "label", "seed")}, "step": step, "lr": run["lr"]})

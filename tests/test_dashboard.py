@@ -9,7 +9,7 @@ import sys
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlmlib import config, dashboard
@@ -59,6 +59,7 @@ def later(run: RunDir, seconds: float) -> float:
 # --- rows --------------------------------------------------------------------------------------
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.integers(0, 3), st.data())
 def test_a_half_written_last_line_is_left_out(tmp_path_factory, count, data):
     path = tmp_path_factory.mktemp("rows") / "metrics.jsonl"
@@ -163,7 +164,7 @@ def test_the_line_has_state_step_pace_and_the_newest_measures(run):
     add_steps(run, 0, 1)
     with run.lock():
         line = " · ".join(facts(seen(run)))
-    assert line == "running · step 2 of 4 · 3 s a step · last step: 50 % right, 1,234 leaf tokens a rollout"
+    assert line == "running · 2 of 4 steps · 3 s a step · last step: 50 % right, 1,234 leaf tokens a rollout"
 
 
 def test_the_time_left_counts_down_between_two_steps(run):
@@ -412,10 +413,14 @@ def test_start_trains_the_run_in_a_process_of_its_own(tmp_path):
     run = open_run(tmp_path / "run", config.load(file))
     view = Dashboard(run, file)
     view.start.click()
-    assert os.getsid(view._process.pid) == view._process.pid
-    assert view._process.wait(timeout=300) == 0, (run / dashboard.LOG).read_text()
+    process = view._process
+    try:
+        assert os.getsid(process.pid) == process.pid
+        assert process.wait(timeout=600) == 0, (run / dashboard.LOG).read_text()
+    finally:
+        process.kill()
     assert not view.refresh()
-    assert "<b>done</b> · step 1 of 1" in view.line.value and view.chart.value.startswith("<svg")
+    assert "<b>done</b> · 1 of 1 steps" in view.line.value and view.chart.value.startswith("<svg")
 
 
 def test_start_in_a_directory_without_a_run_is_told(tmp_path):

@@ -5,7 +5,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlmlib.engine import Attempt, row
@@ -28,8 +28,9 @@ from rlmlib.rollout_files import (
 )
 from rlmlib.runs import RunDir, rewrite_jsonl
 from rlmlib.tasks.base import Example
-from rlmlib.trajectory_browser import PAGE, TrajectoryBrowser, browse, heading, listing, text_line, trajectory
+from rlmlib.trajectory_browser import PAGE, TrajectoryBrowser, browse, columns, listing, trajectory
 
+calmly = settings(deadline=None, max_examples=50)
 HOSTILE = "<script>alert(1)</script>\u202e\n</pre>"
 
 
@@ -136,17 +137,20 @@ choices = st.builds(
 orders = st.sampled_from(list(ORDERS))
 
 
+@calmly
 @given(choices, orders, st.booleans())
 def test_what_is_chosen_is_all_that_matches_whatever_the_order(choice, order, down):
     assert sorted(numbers(chosen(ROWS, choice, order, down))) == [n for n, r in enumerate(ROWS) if matches(r, choice)]
 
 
+@calmly
 @given(choices, st.sampled_from(["family", "depth", "leaf", "outcome"]))
 def test_a_choice_with_less_in_it_takes_no_less(choice, name):
     wider = replace(choice, **{name: getattr(Choice(), name)})
     assert set(numbers(chosen(ROWS, choice))) <= set(numbers(chosen(ROWS, wider)))
 
 
+@calmly
 @given(orders, st.booleans())
 def test_an_order_sorts_by_its_key(order, down):
     keys = [ORDERS[order](r) for r in chosen(ROWS, Choice(), order, down)]
@@ -158,6 +162,7 @@ def test_an_order_sorts_by_its_key(order, down):
 rows = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1)), max_size=8).map(lambda found: [attempt(n, i) for n, i in found])
 
 
+@calmly
 @given(rows, rows)
 def test_pairs_are_the_common_attempts_once_each(before, after):
     def keys(found):
@@ -187,14 +192,20 @@ def test_a_table_of_pairs_shows_what_changed():
 
 
 def test_a_line_of_the_list_is_one_line_without_hostile_characters():
-    line = text_line(1, attempt(answer=HOSTILE, question=HOSTILE))
+    line = columns([attempt(answer=HOSTILE, question=HOSTILE)])[1]
     assert not set("\n\u202e") & set(line)
 
 
-def test_lines_stand_under_their_heading():
-    head, line = heading(False), text_line(12, attempt(3, leaf_tokens=1234))
-    assert line.index("1,234") + len("1,234") == head.index("leaf\u00a0tokens") + len("leaf tokens")
-    assert line.index("gold") == head.index("gold") and line.index("question") == head.index("question")
+def test_texts_begin_and_numbers_end_under_their_heading():
+    head, *found = columns([attempt(3, leaf_tokens=1234), attempt(4, forced=True)], first=199)
+    assert {line.index("gold") for line in found} == {head.index("gold")}
+    assert {line.index("question") for line in found} == {head.index("question")}
+    assert found[0].index("1,234") + len("1,234") == head.index("leaf\u00a0tokens") + len("leaf tokens")
+    assert [line[:3] for line in found] == ["199", "200"]
+
+
+def test_a_list_without_rollouts_has_no_lines():
+    assert columns([]) == [""]
 
 
 def test_the_listing_is_an_escaped_table():

@@ -5,7 +5,7 @@ does, else `unclear`. Questions that the write-up left open have an answer in pl
 run is missing, the table says which. Runs that ended early are in no mean, and are named beside it.
 
 What the intervals do not hold: of a group with one seed the luck of its training (the grid of ranks and rates is such), and that
-fifteen verdicts are read at once, of which one may well be chance.
+many verdicts are read at once, of which one may well be chance.
 """
 
 from collections.abc import Callable
@@ -83,7 +83,7 @@ def finals_appear(found: Evidence) -> Claim:
     if len(metrics) < 2 * ENDS:
         raise Missing(f"{2 * ENDS} training steps of {run.name}")
     first, last = without_final(run.dir, metrics[:ENDS]), without_final(run.dir, metrics[-ENDS:])
-    effect = design_effect(first)  # at the end there may be too few to tell it from
+    effect = max(design_effect(first), design_effect(last))  # at the end there may be too few to tell it from
     start, end = clustered_share(first, effect), clustered_share(last, effect)
     ours = f"{interval(start, share)} in the first {ENDS} steps, {interval(end, share)} in the last {ENDS}"
     theirs, rule = "37 % at the start, 0.16 % near the end", "less than a tenth is left"
@@ -101,7 +101,7 @@ def rate_matters_as_rank(found: Evidence) -> Claim:
     ours = (
         f"right answers spread over {100 * spread(means, keys, 1):.1f} points by rate and {100 * spread(means, keys, 0):.1f} by rank: "
         f"{signed(apart, share)} (ranks {listed(keys, 0)} at lr {listed(keys, 1)}, one seed each"
-        f"{f'; {others} more runs of the grid do not make it whole)' if others else ')'}"
+        f"{f'; {others} left out, so that each rank has each rate)' if others else ')'}"
     )
     rule = "the spread by rate is at least that by rank"
     return Claim(rate_matters_as_rank.__doc__, "as important", ours, rule, above(apart, 0.0), [run.name for run in runs])

@@ -185,10 +185,14 @@ def _pass_title(frame: "pd.DataFrame") -> str:
         other = f"at {last} {last_label} ({percent(table[last].max())})"
         return f"At one attempt {first_label} leads ({percent(table[1].max())}), {same if first_label == last_label else other}"
     best = table.loc[trained, 1].idxmax()
-    gaps = [100 * (table.loc[best, k] - table.loc[base, k]) for k in (1, last)]
-    told = listed([f"{_apart(gap)} at k = {k}" for gap, k in zip(gaps, (1, last), strict=True)])
-    return f"{capital(best)} is {told}, compared with {base}"
+    first, then = (round(100 * (table.loc[best, k] - table.loc[base, k])) for k in (1, last))
+    told = f"{_verb(first)} {base} by {abs(first)} points" if first else f"is level with {base}"
+    if _verb(first) == _verb(then):
+        end = f"and by {abs(then)} at k = {last}" if then else f"and at k = {last}"
+    else:
+        end = f"but {_verb(then)} by {abs(then)} at k = {last}" if then else f"but is level at k = {last}"
+    return f"{capital(best)} {told} at k = 1 {end}"
 
 
-def _apart(points: float) -> str:
-    return "level" if abs(points) < 0.5 else f"{abs(points):.0f} points {'ahead' if points > 0 else 'behind'}"
+def _verb(points: int) -> str:
+    return "leads" if points > 0 else "trails" if points < 0 else "is level with"

@@ -53,7 +53,7 @@ def verdict(row: dict) -> str:
 
 def _right_panel(part: "pd.DataFrame", rows: dict[str, float]) -> Panel:
     scaled = [{**r, **{c: 100 * r[c] for c in ("value", "low", "high")}, "seeds": [100 * v for v in _seeds(r)]} for r in _records(part)]
-    texts = [f"{r['value']:+.1f}" for r in scaled]
+    texts = [f"{r['value']:+.1f}".replace("-", "\u2212") for r in scaled]
     marks = [Mark("vertical", [0.0], [], "muted"), *_forest_marks(scaled, texts, rows, float)]
     return Panel("Right answers", "difference in points", "", marks, **_forest_axes(rows, rows))
 

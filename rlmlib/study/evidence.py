@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..runs import RunDir, read_jsonl
-from ..training.watch import diverged
+from ..training.watch import NO_SIGNAL, diverged
 from ..wording import interval, share
 from . import seeds
 from .frames import Run, asked, by_group, pass_names, values_of
@@ -158,8 +158,10 @@ def crossing(keys: Iterable[tuple[int, float]]) -> list[tuple[int, float]]:
 
 
 def hopeless(run: Run) -> bool:
-    """Whether a run's training diverges by its metrics, and was not ended by anything else."""
+    """Whether a run's training diverges by its metrics or lost all signal after its first step, and was not ended by anything else."""
     rows = run.dir.metrics
+    if rows and NO_SIGNAL in run.dir.status.get("reason", ""):
+        return True
     if rows and rows[-1].get("skipped"):
         from ..training.loop import MAX_SKIPPED
 

@@ -1,8 +1,13 @@
 """The report of a study: one page over all runs of a folder, its charts as files, and its numbers as tables.
 
-Written to OUT: report.html, figures/NAME.{json,svg,csv}, runs.csv, groups.csv, claims.csv, steps.csv.
+    python -m rlmlib.study.report outputs/tiny-study [--out FOLDER] [--pictures]
+
+Written to OUT: report.html, figures/NAME.{json,svg,png,csv}, runs.csv, groups.csv, claims.csv, steps.csv. Exit codes: 0 done, 2 an error
+told in one line.
 """
 
+import argparse
+import sys
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,6 +15,8 @@ from typing import TYPE_CHECKING
 
 from .. import page
 from ..charts import Chart
+from ..command_line import exit_code
+from ..notebook import shown
 from ..runs import read_json, write_text
 from ..wording import duration, interval, share, tokens
 from . import behaviour_charts, comparisons, cost_charts, frames, grid_charts, training_charts
@@ -207,3 +214,16 @@ def environments(study: Study) -> list[dict]:
         row["packages"] = ", ".join(f"{name} {version}" for name, version in told.get("packages", {}).items())
         found.setdefault(tuple(row.values()), {**row, "runs": 0})["runs"] += 1
     return list(found.values())
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m rlmlib.study.report", description=__doc__.split("\n")[0])
+    parser.add_argument("folder", type=Path, help="folder of the runs")
+    parser.add_argument("--out", type=Path, help="default: the folder of the runs")
+    parser.add_argument("--pictures", action="store_true", help="charts as pictures only, without Plotly")
+    arguments = parser.parse_args(argv)
+    return exit_code(lambda: print(shown(render(arguments.folder, arguments.out, not arguments.pictures))), arguments.folder)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

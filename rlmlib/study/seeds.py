@@ -3,8 +3,9 @@
 Each of the bootstrap's resamples draws questions, stratified by family, and seeds, with replacement. All groups draw the same
 questions in the same resample, so differences between groups are paired by question; seeds are drawn by each group for itself.
 Of n seeds n - 1 are drawn: the variance of such a mean is that of a mean over n runs, where n draws would give (n - 1) / n of it
-(McCarthy and Snowden 1985). With three seeds the interval is narrow all the same, as it ends at the best and the worst seed: the
-values of the single seeds belong beside it. One seed says nothing of the luck of training, and its interval is of the questions alone.
+(McCarthy and Snowden 1985). With three seeds the interval is narrow all the same, as it ends at the best and the worst seed: where
+the luck of training is all that differs, it holds the truth three times in four. So the values of the single seeds belong beside it.
+One seed says nothing of that luck, and its interval is of the questions alone.
 """
 
 from collections.abc import Callable, Sequence

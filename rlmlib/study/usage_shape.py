@@ -7,7 +7,7 @@ from .evidence import Missing
 from .frames import Run, phases
 from .seeds import Triple
 from .shares import less, wilson
-from .verdicts import NOT, REPRODUCED, UNCLEAR
+from .verdicts import above, all_of, below
 
 WINDOW = 5  # steps of a mean
 BUSY, QUIET, RETURN = 0.5, 0.25, 0.10  # shares of rollouts that ask the leaf: at first, in the middle phase, and how far it rises after
@@ -16,13 +16,16 @@ BUSY, QUIET, RETURN = 0.5, 0.25, 0.10  # shares of rollouts that ask the leaf: a
 def rule_of_phases() -> str:
     """What `Shape.verdict` asks, in words."""
     return (
-        f"over {BUSY:.0%} in the first {WINDOW} steps, under {QUIET:.0%} in some later ones, in the last ones {100 * RETURN:.0f} points "
-        "above those and beyond chance, at every seed"
+        f"over {BUSY:.0%} in the first {WINDOW} steps, under {QUIET:.0%} in some later ones, over {100 * RETURN:.0f} points more than "
+        "that in the last ones, at every seed"
     )
 
 
 class Shape:
-    """How the share of rollouts that ask the leaf goes over a run's training, in means over WINDOW steps. Raises Missing."""
+    """How the share of rollouts that ask the leaf goes over a run's training, in means over WINDOW steps. Raises Missing.
+
+    The lowest mean is that of the steps that look lowest, so its interval is a little too low.
+    """
 
     def __init__(self, run: Run):
         rows = phases(run.dir)
@@ -40,10 +43,8 @@ class Shape:
 
     @property
     def verdict(self) -> str:
-        rise = less(self.last, self.low)
-        if not (self.first[0] > BUSY and self.low[0] < QUIET and rise[0] > RETURN):
-            return NOT
-        return REPRODUCED if rise[1] > 0 else UNCLEAR
+        return all_of([above(self.first, BUSY), below(self.low, QUIET), above(less(self.last, self.low), RETURN)])
 
     def __str__(self) -> str:
-        return f"{share(self.first[0])}, lowest {share(self.low[0])}, last {interval(self.last, share)}"
+        first, low, last = (interval(part, share) for part in (self.first, self.low, self.last))
+        return f"{first}, lowest {low}, last {last}"

@@ -64,18 +64,20 @@ def plan_table(runs: list[Planned], out: Path) -> "pd.DataFrame":
 
 
 def told(table: "pd.DataFrame", at_once: int) -> str:
-    """The plan in a sentence."""
+    """The plan in a sentence. Hours are of the wall clock."""
     left = table[table["state"] != "done"]
-    head = f"{len(table)} {_runs(len(table))}, {len(left)} to do, {at_once} at a time"
-    found = []
-    for name, form in (("hours", "{:.1f}"), ("dollars", "{:,.2f}")):
-        known = left[name].dropna()
-        total = max(known.sum() / at_once, known.max()) if name == "hours" and len(known) else known.sum()  # a run is not split
-        unknown = len(left) - len(known)
-        beside = f" and {unknown} {_runs(unknown)} whose {name} are not known" if unknown else ""
-        found.append(f"about {form.format(total)} {name}{beside}" if len(known) or not unknown else f"{name} not known")
-    return f"{head}: {', '.join(found)}"
+    hours, dollars = left["hours"].dropna(), left["dollars"].dropna()
+    wall = max(hours.sum() / at_once, hours.max()) if len(hours) else 0.0  # one run is not split
+    spent = [_amount(f"{wall:.1f}", "hours", len(hours), len(left)), _amount(f"{dollars.sum():,.2f}", "dollars", len(dollars), len(left))]
+    return f"{_runs(len(table))}, {len(left)} to do, {at_once} at a time: {', '.join(spent)}"
+
+
+def _amount(number: str, unit: str, known: int, runs: int) -> str:
+    """known: runs that the number is of."""
+    if known == runs:
+        return f"about {number} {unit}"
+    return f"about {number} {unit} (not known for {_runs(runs - known)})" if known else f"{unit} not known"
 
 
 def _runs(number: int) -> str:
-    return "run" if number == 1 else "runs"
+    return f"{number} run" if number == 1 else f"{number} runs"

@@ -10,6 +10,7 @@ from ..models.conversation import TokenSequence
 from ..scoring.reward import Outcome, advantages, rewards
 from ..tasks.mixture import example
 from .step import TrainItem
+from .watch import NO_SIGNAL
 
 TRAIN_STREAM = 1  # first part of every sampling key, so that training and evaluation never share random numbers
 
@@ -109,7 +110,9 @@ def no_signal(batch: Batch, step: int, wanted: int) -> str:
         advice = f"most failed: {errors[0]}"
     elif counts["stale"] * 2 > len(batch.dropped):
         advice = "most were too old when they were done; raise training.max_off_policy_steps or lower harness.deadline_s"
+    elif step and counts["all_wrong"] * 2 > len(batch.dropped):
+        advice = "it had a signal before, so the policy has collapsed: begin another run with a lower training.lr"
     else:
         advice = "make the tasks easier or harder (tasks.*), or raise sampling.temperature or training.max_waves"
     groups = len(batch.dropped) + len(batch.kept)
-    return f"step {step}: {groups} groups gave {len(batch.kept)} of {wanted} with a signal ({seen}); {advice}"
+    return f"step {step}: {groups} groups gave {len(batch.kept)} of {wanted} {NO_SIGNAL} ({seen}); {advice}"

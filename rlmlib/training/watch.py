@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 from ..config import Watch
 
+NO_SIGNAL = "with a signal"  # in the reason of a run that ended as too few groups had one
+
 
 def diverged(rows: Sequence[dict], watch: Watch) -> str | None:
     """Why a run with these metrics rows (oldest first) has to be stopped, or None.
