@@ -11,9 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .drawing import CONFIG, plotly_figure, static_svg
+from .drawing import CONFIG, plotly_figure, static_png, static_svg
 from .panels import Mark, Panel
-from .runs import write_text
+from .runs import write_bytes, write_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,7 +47,8 @@ class Chart:
         return static_svg(self.panels, self.columns, self.title, self.name)
 
     def save(self, folder: Path):
-        """Write NAME.json (Plotly), NAME.svg and NAME.csv (the numbers)."""
+        """Write NAME.json (Plotly), NAME.svg, NAME.png and NAME.csv (the numbers)."""
+        write_bytes(folder / f"{self.name}.png", static_png(self.panels, self.columns, self.title, self.name))
         write_text(folder / f"{self.name}.json", self.figure.to_json())
         write_text(folder / f"{self.name}.svg", self.svg)
         write_text(folder / f"{self.name}.csv", self.frame.to_csv(index=False))

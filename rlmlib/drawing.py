@@ -5,6 +5,6 @@ numbers than the interactive figure.
 """
 
 from .plotly_drawing import CONFIG, plotly_figure
-from .svg_drawing import static_svg
+from .svg_drawing import static_png, static_svg
 
-__all__ = ["CONFIG", "plotly_figure", "static_svg"]
+__all__ = ["CONFIG", "plotly_figure", "static_png", "static_svg"]

@@ -1,4 +1,4 @@
-"""The static renderer: panels and marks as one SVG by matplotlib, text as text."""
+"""The static renderer: panels and marks as one SVG, text as text, or PNG, by matplotlib."""
 
 import html
 import io
@@ -14,6 +14,7 @@ from .svg_marks import PALE, draw_mark
 
 TITLE_CHARS = 85  # of a line
 WIDTH = 9.4  # inches
+PNG_DPI = 130
 ROW, ONLY_ROW = 2.4, 3.6  # inches, of one row of several and of a single one
 LEGEND_LINE = 0.28  # inches, of a legend of the whole figure
 POINTS = 0.72  # in a pixel, where 100 pixels are an inch
@@ -21,28 +22,44 @@ POINTS = 0.72  # in a pixel, where 100 pixels are an inch
 
 def static_svg(panels: Sequence[Panel], columns: int, title: str, name: str) -> str:
     """The same picture as one <svg> element: text stays text, ids carry the chart's name, nothing outside is referred to."""
+    about = {"Date": None, "Creator": None, "Format": None, "Type": None}
+    return _embeddable(_saved(panels, columns, title, name, format="svg", metadata=about).decode(), name, title)
+
+
+def static_png(panels: Sequence[Panel], columns: int, title: str, name: str) -> bytes:
+    """The same picture for where no SVG is shown."""
+    return _saved(panels, columns, title, name, format="png", dpi=PNG_DPI, metadata={"Software": None})
+
+
+def _saved(panels: Sequence[Panel], columns: int, title: str, name: str, **options) -> bytes:
+    """The picture as a file's bytes. options: of matplotlib's savefig."""
     import matplotlib
-    from matplotlib.figure import Figure
 
     settings = {"svg.fonttype": "none", "svg.hashsalt": name, "font.family": "sans-serif", "text.parse_math": False, "font.size": 10}
     with matplotlib.rc_context(settings):
-        found = places(panels, columns)
-        heights = row_heights(panels, found)
-        heading = textwrap.wrap(title, TITLE_CHARS)
-        shared = _shared_labels(panels)
-        inches = (ROW if len(heights) > 1 else ONLY_ROW) * sum(heights) + 0.5 + 0.2 * len(heading) + LEGEND_LINE * bool(shared)
-        figure = Figure(figsize=(WIDTH, inches), layout="constrained")
-        axes = _subplots(figure, found, heights, columns)
-        for panel, axis in zip(panels, axes, strict=True):
-            _draw_panel(axis, panel, figure)
-        if shared:
-            _head_with_legend(figure, axes, heading, shared, inches)
-        else:
-            figure.suptitle("\n".join(heading), x=0.01, ha="left", fontsize=13, fontweight="bold")
-        _add_texts(figure, panels, axes)
-        buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    return _embeddable(buffer.getvalue(), name, title)
+        buffer = io.BytesIO()
+        _figure(panels, columns, title).savefig(buffer, **options)
+    return buffer.getvalue()
+
+
+def _figure(panels: Sequence[Panel], columns: int, title: str):
+    from matplotlib.figure import Figure
+
+    found = places(panels, columns)
+    heights = row_heights(panels, found)
+    heading = textwrap.wrap(title, TITLE_CHARS)
+    shared = _shared_labels(panels)
+    inches = (ROW if len(heights) > 1 else ONLY_ROW) * sum(heights) + 0.5 + 0.2 * len(heading) + LEGEND_LINE * bool(shared)
+    figure = Figure(figsize=(WIDTH, inches), layout="constrained")
+    axes = _subplots(figure, found, heights, columns)
+    for panel, axis in zip(panels, axes, strict=True):
+        _draw_panel(axis, panel, figure)
+    if shared:
+        _head_with_legend(figure, axes, heading, shared, inches)
+    else:
+        figure.suptitle("\n".join(heading), x=0.01, ha="left", fontsize=13, fontweight="bold")
+    _add_texts(figure, panels, axes)
+    return figure
 
 
 def _subplots(figure, found: Sequence[Place], heights: Sequence[float], columns: int) -> list:

@@ -38,8 +38,8 @@ PAGE = 200  # rollouts of a list
 LINES = 10  # of the list that are seen at once
 HEIGHT = 720  # pixels of a trajectory
 RIGHT = ("#", "leaf tokens", "turns")  # columns of numbers
-FONT = "font: 12px/1.4 var(--jp-code-font-family, monospace)"
-STYLE = f"<style>.rlm-list select, .rlm-list pre {{ {FONT}; }} .rlm-list pre {{ margin: 0 0 0 4px; }}</style>"
+FONT = "font: 12px/1.4 var(--jp-code-font-family, monospace) !important"  # JupyterLab's own rules may be loaded after these
+STYLE = f"<style>.rlm-list select, .rlm-list pre {{ {FONT}; }} .rlm-list pre {{ margin: 0 0 0 4px; padding: 0; }}</style>"
 
 
 def browse(run: RunDir, other: RunDir | None = None) -> "ipywidgets.VBox":

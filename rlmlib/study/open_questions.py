@@ -2,7 +2,7 @@
 
 from ..wording import interval, share, signed
 from .evidence import Evidence
-from .verdicts import Claim, effect, times
+from .verdicts import Claim, effects, times
 
 
 def penalty(found: Evidence) -> Claim:
@@ -15,7 +15,7 @@ def penalty(found: Evidence) -> Claim:
         f"with it, less without: right answers {signed(right, share)} (by seed {seeds}); "
         f"leaf tokens {interval(leaf, times)}, all tokens {interval(whole, times)}"
     )
-    answer = f"{effect(leaf, 1.0, 'leaf tokens')}, {effect(whole, 1.0, 'tokens in all')}, {effect(right, 0.0, 'right answers')}"
+    answer = effects((leaf, 1.0, "leaf tokens"), (whole, 1.0, "tokens in all"), (right, 0.0, "right answers"))
     return Claim(penalty.__doc__, "no such baseline", ours, "intervals without 1, or 0", answer, found.names(*groups))
 
 
@@ -27,7 +27,7 @@ def labels(found: Evidence) -> Claim:
         f"hidden less shown, asked the same questions of both kinds: right answers {signed(right, share)}; "
         f"rollouts that ask the leaf {signed(usage, share)}"
     )
-    answer = f"hidden labels: {effect(usage, 0.0, 'rollouts that ask the leaf')}, {effect(right, 0.0, 'right answers')}"
+    answer = f"hidden labels: {effects((usage, 0.0, 'rollouts that ask the leaf'), (right, 0.0, 'right answers'))}"
     return Claim(labels.__doc__, "labels were always shown", ours, "intervals without 0", answer, found.names(*groups))
 
 
@@ -40,5 +40,5 @@ def bonus(found: Evidence) -> Claim:
         f"bonus {size:g}: children in {found.told('depth2-bonus', 'child_usage')} of the rollouts, {signed(used, share)}; "
         f"right answers {signed(right, share)}"
     )
-    answer = f"{effect(used, 0.0, 'rollouts with children')}, {effect(right, 0.0, 'right answers')}"
+    answer = effects((used, 0.0, "rollouts with children"), (right, 0.0, "right answers"))
     return Claim(bonus.__doc__, "no incentive was tried", ours, "intervals without 0", answer, found.names(*groups))

@@ -19,8 +19,9 @@ from ..command_line import exit_code
 from ..notebook import shown
 from ..runs import read_json, write_text
 from ..wording import duration, interval, share, tokens
-from . import behaviour_charts, comparisons, cost_charts, frames, grid_charts, training_charts
+from . import behaviour_charts, comparisons, cost_charts, difference_charts, frames, grid_charts, post_mortem_charts, training_charts
 from .claims import claims
+from .verdicts import NOT_RUN
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +42,6 @@ COLUMNS = (  # measure, heading, form
     ("pass_at_10", "pass@10", share),
     ("leaf_tokens_mean", "leaf tokens, mean", tokens),
     ("total_tokens_mean", "all tokens, mean", tokens),
-    ("leaf_calls", "leaf calls", "{:.2f}".format),
     ("missing_final", "no final answer", share),
     ("child_usage", "with a child", share),
 )
@@ -103,11 +103,11 @@ def all_charts(study: Study) -> dict[str, Chart]:
     made = [
         cost_charts.cost_accuracy_of_groups(study.groups),
         cost_charts.pass_at_k_of_groups(study.groups),
-        cost_charts.differences(comparisons.load_differences(study.folder)),
-        cost_charts.by_family(comparisons.load_families(study.folder)),
+        difference_charts.differences(comparisons.load_differences(study.folder)),
+        difference_charts.by_family(comparisons.load_families(study.folder)),
         training_charts.dynamics_of_groups(study.steps, shown),
         training_charts.depth_two(study.steps, study.groups),
-        training_charts.post_mortem(study.steps, study.runs),
+        post_mortem_charts.post_mortem(study.steps, study.runs),
         grid_charts.lora_grid(study.runs),
         behaviour_charts.behaviour_phases(study.phases, shown),
         behaviour_charts.leaf_token_tails(study.evaluations),
@@ -125,9 +125,10 @@ def contents(study: Study, pictures: dict[str, Chart], interactive: bool) -> dic
         "headline": headline(study),
         "how": how(study),
         "table": group_table(study.groups).to_dict("records"),
+        "costs": cost_table(study.groups).to_dict("records"),
         "claims": study.claims.to_dict("records"),
         "sections": [section for section in sections if section[1]],
-        "post_mortem": training_charts.post_mortem_table(study.runs, study.steps).to_dict("records"),
+        "post_mortem": post_mortem_charts.post_mortem_table(study.runs, study.steps).to_dict("records"),
         "runs": run_table(study.runs).to_dict("records"),
         "environments": environments(study),
         "interactive": interactive,
@@ -146,7 +147,7 @@ def headline(study: Study) -> str:
         f"and leaf tokens a rollout from {tokens(base.leaf_tokens_mean)} to {tokens(lora.leaf_tokens_mean)}."
     )
     opened = study.claims[study.claims["claim"].str.startswith("Open: what does the cost penalty")]
-    if len(opened) and opened.iloc[0].verdict != "not run":
+    if len(opened) and opened.iloc[0].verdict != NOT_RUN:
         said += f" The cost penalty: {opened.iloc[0].verdict}."
     return said
 
@@ -177,9 +178,26 @@ def group_table(groups: "pd.DataFrame") -> "pd.DataFrame":
         for name, heading, form in COLUMNS:
             known = group.get(name) is not None and group[name] == group[name]
             row[heading] = interval([group[name], group[f"{name}_low"], group[f"{name}_high"]], form) if known else "–"
-        row["leaf tokens, median / p95 / max"] = " / ".join(tokens(group[f"leaf_tokens_{part}"]) for part in ("median", "p95", "max"))
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def cost_table(groups: "pd.DataFrame") -> "pd.DataFrame":
+    """Where the tokens go: a row a group, over all of its held-out rollouts."""
+    import pandas as pd
+
+    return pd.DataFrame(
+        {
+            "group": group["label"],
+            "rollouts": f"{int(group['n_rollouts']):,}",
+            "leaf calls": f"{group['leaf_calls']:.2f}",
+            "ask the leaf": share(group["llm_usage"]),
+            **{f"leaf tokens, {part}": tokens(group[f"leaf_tokens_{part}"]) for part in ("median", "p90", "p95", "p99", "max")},
+            "forced final": share(group["forced_final"]),
+            "turns": f"{group['turns']:.1f}",
+        }
+        for group in (groups.sort_values("pass_at_1", ascending=False).to_dict("records") if len(groups) else ())
+    )
 
 
 def run_table(runs: "pd.DataFrame") -> "pd.DataFrame":

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from .seeds import Triple
 
 REPRODUCED, NOT, UNCLEAR, NOT_RUN = "reproduced", "not reproduced", "unclear", "not run"
+UNCLEAR_CHANGE = "no clear change in"
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,15 @@ def times(value: float) -> str:
 def effect(triple: Triple, nothing: float, what: str) -> str:
     """In words, what an interval says against the value of no effect."""
     _, low, high = triple
-    return f"more {what}" if low > nothing else f"fewer {what}" if high < nothing else f"no clear change in {what}"
+    return f"more {what}" if low > nothing else f"fewer {what}" if high < nothing else f"{UNCLEAR_CHANGE} {what}"
+
+
+def effects(*found: tuple[Triple, float, str]) -> str:
+    """Several of them; what shows no clear change is told together."""
+    told = {what: effect(triple, nothing, what) for triple, nothing, what in found}
+    clear = [text for text in told.values() if not text.startswith(UNCLEAR_CHANGE)]
+    others = [what for what, text in told.items() if text.startswith(UNCLEAR_CHANGE)]
+    return ", ".join([*clear, *([f"{UNCLEAR_CHANGE} {' or '.join(others)}"] if others else [])])
 
 
 def wider(triple: Triple, other: Triple) -> Triple:
