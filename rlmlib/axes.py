@@ -96,7 +96,7 @@ def x_range(panel: Panel) -> tuple[float, float] | None:
     if not (panel.spread or panel.x_percent or panel.x_reach or "horizontal" in kinds):
         return None
     margin = 0.05 * ((high - low) or 1.0)
-    return (max(0.0, low - margin) if panel.x_percent and low >= 0 else low - margin), high + margin
+    return low - margin, high + margin
 
 
 def y_range(panel: Panel) -> tuple[float, float]:

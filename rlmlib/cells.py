@@ -43,5 +43,9 @@ def _luminance(color: str) -> float:
     return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
+def cell_texts(mark: Mark) -> Sequence[str]:
+    return mark.texts if mark.texts is not None else [""] * len(mark.x)
+
+
 def hatched(mark: Mark) -> Sequence[bool]:
     return mark.hatched if mark.hatched is not None else [False] * len(mark.x)

@@ -5,6 +5,7 @@ import textwrap
 from collections.abc import Sequence
 
 from .axes import decimals, log_names, log_range, reach, whole_step, x_range, y_range, y_reach
+from .cells import cell_texts, hatched
 from .labels import FONT, Placed, line_ends, placed, text_size
 from .layout import ONLY_ROW, ROW, Place, last_in_row, places, row_heights
 from .panels import GRID, INK, STYLES, Panel
@@ -108,10 +109,17 @@ def _add_panel(figure, index: int, panel: Panel, place: Place, size: tuple[float
         figure.add_annotation(text=mark.end, showarrow=False, xshift=4, font={"size": FONT, "color": color}, **spot)
     for name in placed(panel, width, height) if panel.spread else []:
         figure.add_annotation(**_beside(name, panel, axis))
+    for mark, x, y, text in _texts_on_ground(panel):
+        figure.add_annotation(**_beside(Placed(text, x, y, 0, 0, mark, False), panel, axis))
+
+
+def _texts_on_ground(panel: Panel) -> list[tuple]:
+    """(mark, x, y, text) of texts that stand on other marks or on a hatch."""
+    found = []
     for mark in panel.marks:
-        if mark.kind == "text":
-            for x, y, text in zip(mark.x, mark.y, mark.texts or [], strict=True):
-                figure.add_annotation(**_beside(Placed(text, x, y, 0, 0, mark, False), panel, axis))
+        chosen = [True] * len(mark.x) if mark.kind == "text" else hatched(mark) if mark.kind == "cells" else []
+        found += [(mark, *spot) for spot, wanted in zip(zip(mark.x, mark.y, cell_texts(mark), strict=True), chosen, strict=False) if wanted]
+    return found
 
 
 def _beside(name: Placed, panel: Panel, axis: str) -> dict:

@@ -1,7 +1,7 @@
 """The traces of each kind of mark in Plotly."""
 
 from .axes import x_ends, y_ends
-from .cells import cell_colors, hatched, ink_on
+from .cells import cell_colors, cell_texts, hatched, ink_on
 from .panels import INK, SCALE, STYLES, Mark, Panel
 from .sides import distances, sides
 
@@ -105,18 +105,17 @@ def _across(mark: Mark, panel: Panel, common: dict):
 
 
 def _cells(mark: Mark, panel: Panel, common: dict):
-    """Bars of height one, because these can be hatched and the cells of Plotly's heat map cannot."""
+    """Bars of height one: these can be hatched and the cells of Plotly's heat map cannot. Texts of hatched ones are apart, on a ground."""
     from plotly import graph_objects as go
 
     colors = cell_colors(mark, panel.log_values)
     shapes = ["/" if is_hatched else "" for is_hatched in hatched(mark)]
     pattern = {"shape": shapes, "fgcolor": "#b0b0b0", "size": 9, "solidity": 0.12}
     inks = [ink_on(color) for color in colors]
-    halos = ["0 0 3px white, 0 0 3px white, 0 0 3px white" if is_hatched else "none" for is_hatched in hatched(mark)]
-    texts = [text.replace("\n", "<br>") for text in mark.texts or [""] * len(colors)]
+    texts = ["" if is_hatched else text.replace("\n", "<br>") for text, is_hatched in zip(cell_texts(mark), hatched(mark), strict=True)]
     return go.Bar(
         x=list(mark.x), y=[1] * len(colors), base=[y - 0.5 for y in mark.y], width=1, offset=-0.5, text=texts, textposition="inside",
-        insidetextanchor="middle", textangle=0, textfont={"color": inks, "size": 13, "shadow": halos}, constraintext="none",
+        insidetextanchor="middle", textangle=0, textfont={"color": inks, "size": 13}, constraintext="none",
         marker={"color": colors, "pattern": pattern, "line": {"color": "#cccccc", "width": 1}}, **_hover(mark, panel), **common,
     )  # fmt: skip
 

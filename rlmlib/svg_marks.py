@@ -1,6 +1,6 @@
 """How each kind of mark is drawn by matplotlib."""
 
-from .cells import cell_colors, hatched, ink_on
+from .cells import cell_colors, cell_texts, hatched, ink_on
 from .panels import INK, SCALE, STYLES, Mark, Panel
 from .sides import distances, sides
 
@@ -54,12 +54,12 @@ def _across(axis, mark: Mark, panel: Panel, figure, color: str):
 
 def _cells(axis, mark: Mark, panel: Panel, figure, color: str):
     colors = cell_colors(mark, panel.log_values)
-    cells = zip(mark.x, mark.y, colors, hatched(mark), mark.texts or [""] * len(colors), strict=True)
+    cells = zip(mark.x, mark.y, colors, hatched(mark), cell_texts(mark), strict=True)
     for x, y, shade, is_hatched, text in cells:
         edge = {"edgecolor": "#b0b0b0", "hatch": "//"} if is_hatched else {"edgecolor": "#cccccc"}
         axis.bar([x], [1], 1, bottom=[y - 0.5], color=shade, linewidth=0.8, **edge)
-        look = {"color": ink_on(shade), "bbox": PALE if is_hatched else None, "linespacing": 1.25}
-        axis.text(x, y, text, ha="center", va="center", fontsize=9.5, **look)
+        look = {"color": INK, "bbox": PALE} if is_hatched else {"color": ink_on(shade)}
+        axis.text(x, y, text, ha="center", va="center", fontsize=9.5, linespacing=1.25, **look)
 
 
 def _text(axis, mark: Mark, panel: Panel, figure, color: str):

@@ -213,7 +213,7 @@ class Leaf(LexicalLeaf):
     async def complete(self, prompt):
         self.prompts.append(prompt)
         if self.failing is not None and self.failing in prompt:
-            raise ModelError("server", "the leaf is down")
+            raise ModelError("unavailable", "the leaf is down")
         return await super().complete(prompt)
 
 

@@ -22,6 +22,7 @@ KINDS = {  # column: name, style; from the bottom of the stack
 }
 SHOWN = ("lora", "no-penalty", "full")
 INSIDE = 0.13  # thickness of a band, as a share, that a name fits in
+SEEN = 0.005  # largest share of a band that gets no name if it stays below
 CHARACTER = 0.012  # of a panel's width
 HEIGHT = 0.8  # of a panel
 QUANTILES = {"median": 0.5, "p95": 0.95}
@@ -79,7 +80,9 @@ def _stack(title: str, part: "pd.DataFrame") -> Panel:
         middle = [(a + b) / 2 for a, b in zip(low, high, strict=True)]
         at = _room(size, len(name))
         words = [f"step {step}: {percent(share)} {name}" for step, share in zip(steps, size, strict=True)]
-        bands.append(Mark("area", steps, middle, style, low=low, high=high, hover=words, end="" if at is not None else name))
+        bands.append(
+            Mark("area", steps, middle, style, low=low, high=high, hover=words, end=name if at is None and size.max() >= SEEN else "")
+        )
         if at is not None:
             texts.append(Mark("text", [steps[at]], [middle[at]], style, texts=[name]))
     return Panel(title, "", "rollouts", [*bands, *texts], percent=True, height=HEIGHT)
@@ -94,18 +97,13 @@ def _room(size: np.ndarray, characters: int) -> int | None:
 
 
 def _phases_title(first: dict, last: dict, labels: dict[str, str]) -> str:
-    """What most rollouts do at first and at last, group by group."""
-
-    def mostly(share: "pd.Series") -> tuple[str, str]:
-        return KINDS[share.idxmax()][0], percent(share.max())
-
-    told = []
+    """How broad calls change, and what most rollouts do at the end."""
+    broad = [f"{percent(first[group]['broad'])} to {percent(share['broad'])} ({labels[group]})" for group, share in last.items()]
+    most: dict[str, list[str]] = {}
     for group, share in last.items():
-        (was, before), (now, after) = mostly(first[group]), mostly(share)
-        told.append(
-            f"{labels[group]} from {was} ({before}) to {now} ({after})" if was != now else f"{labels[group]} stays with {now} ({after})"
-        )
-    return f"What most rollouts do: {listed(told)}"
+        most.setdefault(KINDS[share.idxmax()][0], []).append(f"{percent(share.max())} of {labels[group]}")
+    told = listed([f"{kind} ({', '.join(parts)})" for kind, parts in most.items()])
+    return f"Broad calls go from {listed(broad)}; at the end most are {told}"
 
 
 def leaf_token_tails(evaluations: "pd.DataFrame") -> Chart | None:

@@ -50,7 +50,7 @@ def cost_accuracy_of_groups(groups: "pd.DataFrame") -> Chart | None:
     reading = (
         f"Mean over {questions_told(groups)} and seeds ({seeds_told(groups['runs'])}); lines through a point are 95 % intervals over "
         "questions and seeds. Up is more accurate, left is cheaper. The stepped line joins the groups that no other beats in both; "
-        "hollow grey groups are beaten. r: rank of LoRA, lr: learning rate. "
+        "hollow groups are beaten. r: rank of LoRA, lr: learning rate. "
         "pass@k: chance that one of k attempts is right, while tokens are those of one attempt."
     )
     return Chart("study_cost_accuracy", _cost_title(groups, ks[0]), reading, frame, panels, columns=max(1, len(ks) - 1))
@@ -72,7 +72,7 @@ def _cost_panel(groups: "pd.DataFrame", k: int, places: LogPlaces, first: bool) 
     for row in rows:
         group = row["group"]
         baseline = group in (BASE, ALONE)
-        style = looks.get(group, "plain") if row["on_front"] or baseline else "muted"
+        style = looks.get(group, "plain" if row["on_front"] else "muted")
         named = first or row["on_front"] or baseline or group in HEADLINE
         marks += _point(row, column, style, labels[group] if named else "", places, not (row["on_front"] or baseline))
     for row in unpriced:  # measured without tokens: a level to be above
@@ -113,20 +113,20 @@ def _cost_title(groups: "pd.DataFrame", k: int) -> str:
     rows = {row["group"]: row for row in known.to_dict("records")}
     trained = [row for row in rows.values() if row["group"] not in (BASE, ALONE)]
     base = rows.get(BASE)
-    if not trained:
+    if not trained or len(rows) == 1:
         only = base or next(iter(rows.values()))
         return f"{capital(only['label'])}: {percent(only[column])} right answers for {count(only[COST])} leaf tokens a rollout"
     best = max(trained, key=lambda row: row[column])
     if base is None:
-        said = f"{names(known)[best['group']]} is right most often: {percent(best[column])} for {count(best[COST])} leaf tokens a rollout"
+        said = f"{best['label']} is right most often: {percent(best[column])} for {count(best[COST])} leaf tokens a rollout"
     elif best[column] <= base[column]:
         said = f"No trained group is right more often than the untrained policy ({percent(base[column])})"
     else:
         said = (
-            f"{names(known)[best['group']]} is right most often, {percent(best[column])} for {count(best[COST])} leaf tokens a rollout; "
+            f"{capital(best['label'])} is right most often, {percent(best[column])} for {count(best[COST])} leaf tokens a rollout; "
             f"untrained: {percent(base[column])} for {count(base[COST])}"
         )
-    on_front = [names(known)[known["group"].iloc[i]] for i in pareto_front(list(known[COST]), list(known[column]))]
+    on_front = [known["label"].iloc[i] for i in pareto_front(list(known[COST]), list(known[column]))]
     told = listed(on_front) if len(on_front) <= NAMED else f"{len(on_front)} of {len(known)} groups"
     return f"{capital(said)}. On the front: {told}"
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..axes import LogPlaces, log_places
 from ..charts import Chart, count, percent
 from ..panels import Mark, Panel
-from .looks import between, has, listed, styles
+from .looks import between, capital, has, listed, styles
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -179,15 +179,21 @@ def _family_title(frame: "pd.DataFrame") -> str:
     if not trained or "untrained" not in table:
         best = table.mean().idxmax()
         easy, hard = table[best].idxmax(), table[best].idxmin()
-        return f"{best}: most right answers in {easy} ({percent(table[best][easy])}), fewest in {hard} ({percent(table[best][hard])})"
+        return (
+            f"{capital(best)}: most right answers in {easy} ({percent(table[best][easy])}), fewest in {hard} ({percent(table[best][hard])})"
+        )
     best = table[trained].mean().idxmax()
     gain = (table[best] - table["untrained"]).dropna()
     if not len(gain):
-        return f"{best} and the untrained policy have no family in common"
-    ends = [
-        (family, f"{percent(table['untrained'][family])} to {percent(table[best][family])}") for family in (gain.idxmax(), gain.idxmin())
-    ]
+        return f"{capital(best)} and the untrained policy have no family in common"
+    before, after = table["untrained"], table[best]
+    ends = [(family, _moved(before[family], after[family])) for family in (gain.idxmax(), gain.idxmin())]
     if (gain <= 0).all():
-        return f"{best} gains in none of the families; least is lost in {ends[0][0]} ({ends[0][1]})"
-    said = f"{best} gains most in {ends[0][0]} ({ends[0][1]})"
+        return f"{capital(best)} gains in none of the families; least is lost in {ends[0][0]} ({ends[0][1]})"
+    said = f"{capital(best)} gains most in {ends[0][0]} ({ends[0][1]})"
     return said if len(gain) == 1 else f"{said} and least in {ends[1][0]} ({ends[1][1]})"
+
+
+def _moved(before: float, after: float) -> str:
+    first, last = percent(before), percent(after)
+    return f"{first} before and after" if first == last else f"{first} to {last}"

@@ -33,7 +33,8 @@ def lora_grid(runs: "pd.DataFrame") -> Chart | None:
     seeds = between(part["seed"].nunique() for _, part in grid.groupby(["rank", "lr"]))
     reading = (
         f"Each cell is a rank of LoRA at a learning rate: {seeds} seed{'' if seeds == '1' else 's'} each, held-out questions; of several "
-        "seeds the mean. Darker is more. Hatched: a run was stopped before its end, as it diverged or failed."
+        "seeds the mean. Darker is more. Between rates: largest less smallest of one rank, mean over ranks; between ranks likewise. "
+        "Hatched: a run was stopped before its end, as it diverged or failed."
     )
     return Chart("study_lora_grid", _title(grid), reading, frame, panels, columns=len(panels))
 
@@ -116,8 +117,8 @@ def _title(grid: "pd.DataFrame") -> str:
         return f"Rank {best['rank']:g} at lr {rate_name(best['lr'])} is right most often ({percent(best['pass_at_1'])}); {stopped}"
     more = "more than" if by_rate > by_rank else "less than" if by_rate < by_rank else "as much as"
     return (
-        f"The learning rate matters {more} the rank: right answers differ by {100 * by_rate:.0f} points between rates of one rank, "
-        f"by {100 * by_rank:.0f} between ranks of one rate; {stopped}"
+        f"The learning rate matters {more} the rank: {100 * by_rate:.0f} points of right answers between rates, "
+        f"{100 * by_rank:.0f} between ranks; {stopped}"
     )
 
 

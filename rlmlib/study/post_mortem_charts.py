@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 ENDED = ("failed", "timeout")
 BEST_OVER = 5  # steps that the best right answers of a run are a mean of
+MOST = 5  # runs that are drawn
 COLUMNS = ["run", "stopped at", "planned", "reason", "best step before", "right then", "entropy at end"]
 MEASURES = (  # column, title, share or log
     ("reply_tokens", "Reply tokens a rollout", ""),
@@ -48,7 +49,7 @@ def post_mortem_table(runs: "pd.DataFrame", steps: "pd.DataFrame") -> "pd.DataFr
 def short_reason(reason: str) -> str:
     """Why a run was stopped, without its step, checkpoint and advice."""
     found = re.search(r"stopped, as (.*?)(?:;|$)", reason)
-    return found[1] if found else reason.split(";")[0]
+    return found[1] if found else re.sub(r"^(train: )?step \d+: ", "", reason.split(";")[0])
 
 
 def post_mortem(steps: "pd.DataFrame", runs: "pd.DataFrame") -> Chart | None:
@@ -57,27 +58,32 @@ def post_mortem(steps: "pd.DataFrame", runs: "pd.DataFrame") -> Chart | None:
     if not len(failed) or not has(steps, "run", "step", "correct"):
         return None
     frame = steps[steps["run"].isin(failed["run"])]
-    lived = failed[failed["run"].isin(frame["run"])].to_dict("records")
+    lived = failed[failed["run"].isin(frame["run"])].sort_values("steps_done", kind="stable").to_dict("records")
     if not lived:
         return None
-    labels = _run_names(lived)
+    drawn, frame = lived[:MOST], frame[frame["run"].isin([run["run"] for run in lived[:MOST]])]
+    labels = _run_names(drawn)
     there = [m for m in MEASURES if m[0] in frame and frame[m[0]].notna().any()]
-    panels = [_panel(frame, lived, labels, *measure, first=number == 0) for number, measure in enumerate(there)]
+    panels = [_panel(frame, drawn, labels, *measure, first=number == 0) for number, measure in enumerate(there)]
     columns = ["run", "group", "label", "seed", "step", *(column for column, *_ in there)]
-    best = post_mortem_table(failed, frame)["right then"].max()
-    planned = between(run["steps"] for run in lived)
-    ends = listed([str(run["steps_done"]) for run in sorted(lived, key=lambda run: run["steps_done"])])
-    trained = int((runs["kind"] == "train").sum())
-    title = (
-        f"{len(lived)} of {trained} training {'run was' if trained == 1 else 'runs were'} stopped, after {ends} of {planned} steps; "
-        f"at best, {percent(best)} of their answers had been right"
-    )
-    why = "; ".join(f"{labels[run['run']]}: {short_reason(run['reason'])}" for run in lived)
+    why = "; ".join(f"{labels[run['run']]}: {short_reason(run['reason'])}" for run in drawn)
+    more = f" {len(lived) - MOST} that lasted longer are in the table only." if len(lived) > MOST else ""
     reading = (
-        f"One line a run, a dot a step; vertical lines: where it was stopped. Why: {why}. "
+        f"A line a run; vertical lines: where it was stopped. Why: {why}.{more} "
         f"At best: mean over {BEST_OVER} steps. All sampled rollouts of a step count."
     )
-    return Chart("study_post_mortem", title, reading, frame[[c for c in columns if c in frame]], panels, columns=2)
+    return Chart("study_post_mortem", _title(lived, runs, steps), reading, frame[[c for c in columns if c in frame]], panels, columns=2)
+
+
+def _title(lived: Sequence[dict], runs: "pd.DataFrame", steps: "pd.DataFrame") -> str:
+    best = post_mortem_table(runs, steps)["right then"].max()
+    done = [run["steps_done"] for run in lived]
+    ends = listed([str(number) for number in done]) if len(done) <= MOST else between(done)
+    trained = int((runs["kind"] == "train").sum())
+    return (
+        f"{len(lived)} of {trained} training {'run was' if trained == 1 else 'runs were'} stopped, after {ends} of "
+        f"{between(run['steps'] for run in lived)} steps; at best, {percent(best)} of their answers had been right"
+    )
 
 
 def _run_names(lived: Sequence[dict]) -> dict[str, str]:

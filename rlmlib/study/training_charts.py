@@ -114,6 +114,9 @@ def _dynamics_title(frame: "pd.DataFrame", shown: Sequence[str], labels: dict[st
     ends = {group: _ends(frame[frame["group"] == group], "correct", span) for group in shown}
     spent = {group: _ends(frame[frame["group"] == group], "leaf_tokens_mean", span) for group in shown if "leaf_tokens_mean" in frame}
     best = max(shown, key=lambda group: ends[group][1])
+    if frame["step"].nunique() == 1:
+        told = listed([f"{percent(ends[group][1])} ({labels[group]})" for group in shown])
+        return f"Right answers in the first step: {told}"
     if len(shown) == 1:
         tokens = f", {change('leaf tokens', *spent[best], count)}" if spent else ""
         return f"{capital(labels[best])}: {change('right answers', *ends[best])}{tokens}"
