@@ -1,9 +1,9 @@
-"""A folder of runs of the tiny study, made by the real writers from an outcome that a test chooses for every rollout."""
+"""A folder of runs of the tiny study, made by the real writers from the outcome that a test chooses for every rollout."""
 
 import copy
 import functools
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from unittest import mock
 
@@ -19,7 +19,7 @@ from rlmlib.tasks.base import Example
 from rlmlib.training.groups import Batch, Group
 from rlmlib.training.metrics import metrics
 
-QUESTIONS, ROLLOUTS, STEPS, PROMPTS = 12, 4, 20, 20  # of an evaluation, of a question, of training, and of a step
+QUESTIONS, ROLLOUTS, STEPS = 12, 4, 20  # of an evaluation, of a question, of training
 FAMILIES = ("aggregation", "coding", "research")
 CONTEXT = "x" * 4000  # 1000 tokens
 SMALL = {
@@ -46,7 +46,7 @@ class Outcome:
     error: str | None = None
 
 
-Told = Callable[[int, int, int], Outcome]  # of seed, question and which of its rollouts
+Told = Callable[[int, int, int], Outcome]  # of seed (or step), question and which of its rollouts
 
 
 def even(right: float, leaf: int = 100, **others) -> Told:
@@ -55,13 +55,16 @@ def even(right: float, leaf: int = 100, **others) -> Told:
 
 
 def uneven(right: float, leaf: int = 100, shift: int = 0, **others) -> Told:
-    """A share of the questions always right, the others never, so that intervals are wide; leaf tokens differ by question, too.
+    """A share of the questions always right, the others never, and some dear, so that intervals are wide.
 
-    shift: which questions they are.
+    shift: which questions they are. leaf: mean over the questions, a multiple of 5.
     """
-    return lambda seed, question, index: Outcome(
-        (question + shift) % QUESTIONS < round(right * QUESTIONS), leaf * (1 + 2 * ((question + shift) % 3)) // 3, **others
-    )
+
+    def told(seed, question, index):
+        weight = 1 + 2 * ((question // 3 + shift) % 4 % 3)  # 1, 3, 5, 1 in every family
+        return Outcome((question + shift) % QUESTIONS < round(right * QUESTIONS), leaf * 2 * weight // 5, **others)
+
+    return told
 
 
 def rollout_of(outcome: Outcome, question: str = "") -> Rollout:
@@ -91,10 +94,10 @@ NAMED = {  # group: kind, seeds, changes, as in params/sweeps/tiny.yaml
     "lora": ("train", (43, 44), {}),
     "no-penalty": ("train", SEEDS, {"reward.beta_max": 0.0}),
     "full": ("train", SEEDS, {"policy.tuning": "full", "training.lr": 2e-4}),
-    "shown": ("train", SEEDS, {"tasks.hidden_labels": 0.0}),
-    "hidden": ("train", SEEDS, {"tasks.hidden_labels": 1.0}),
-    "depth2": ("train", SEEDS, {"harness.depth": 2}),
-    "depth2-bonus": ("train", SEEDS, {"harness.depth": 2, "reward.child_bonus": 0.2}),
+    "shown": ("train", (42,), {"tasks.hidden_labels": 0.0}),
+    "hidden": ("train", (42,), {"tasks.hidden_labels": 1.0}),
+    "depth2": ("train", (42,), {"harness.depth": 2}),
+    "depth2-bonus": ("train", (42,), {"harness.depth": 2, "reward.child_bonus": 0.2}),
 }
 
 
@@ -121,24 +124,41 @@ def of_groups(*groups: str) -> list[grid.Planned]:
     return of_grid + [planned(group, seed) for group, (_, seeds, _) in NAMED.items() if group in groups for seed in seeds]
 
 
-def study(folder: Path, told: dict[str, Told], trained: dict[str, Callable] | None = None, states: dict[str, tuple] | None = None) -> Path:
-    """A folder of the runs of `told` (by group), all evaluated.
+@dataclass(frozen=True)
+class End:
+    """How a run that was not evaluated ended. learned: over what its metrics say else."""
 
-    trained: by group, what a sampled rollout became, of (step, prompt, index); such groups have rollouts of their steps.
-    states: {run: (state, reason, steps done)} of runs that were not evaluated.
+    state: str = "failed"
+    reason: str = "train: a reason"
+    steps: int = 8
+    learned: dict = field(default_factory=dict)
+
+
+def study(
+    folder: Path,
+    told: dict[str, Told],
+    sampled: dict[str, Told] | None = None,
+    ends: dict[str, End] | None = None,
+    questions: int = QUESTIONS,
+    prompts: int = 10,
+) -> Path:
+    """A folder of the runs of `told` (by group), evaluated on so many held-out questions.
+
+    sampled: by group, what became of a rollout of training, by step, prompt and which of its rollouts; else none are kept.
+    ends: by run, of those that were not evaluated. prompts: of a step.
     """
     chosen = of_groups(*told)
     write_json(folder / "sweep.json", runner.record(grid.SweepFile(name="tiny-study", base="../tiny.yaml"), chosen))
     with mock.patch.object(runs, "environment", lambda: {"python": "3.11"}):  # asks git each time
         for run in chosen:
-            group = "lora" if run.name == "rank16-lr0.001-s42" and "lora" in told else run.group
+            group = "lora" if run.group == "rank16-lr0.001" and "lora" in told else run.group
             directory = open_run(folder / run.name, run.params)
-            state, reason, steps = (states or {}).get(run.name, ("done", "", STEPS))
+            end = (ends or {}).get(run.name, End("done", "", STEPS))
             if run.kind == "train":
-                train(directory, range(steps), (trained or {}).get(group))
-            if state == "done":
-                evaluate(directory, run, told[group])
-            directory.set_status(state, reason)
+                train(directory, range(end.steps), (sampled or {}).get(group), prompts, **end.learned)
+            if end.state == "done":
+                evaluate(directory, run, told[group], questions)
+            directory.set_status(end.state, end.reason)
     return folder
 
 
@@ -159,19 +179,17 @@ def evaluate(directory: RunDir, run: grid.Planned, told: Told, questions: int = 
     write_json(directory / f"eval/{label}/summary.json", summary)
 
 
-def train(directory: RunDir, steps: Iterable[int], sampled: Callable | None = None, **learned):
+def train(directory: RunDir, steps: Iterable[int], sampled: Told | None = None, prompts: int = 10, **learned):
     """Rows of metrics, and where `sampled` tells them the rollouts of every step."""
+    told = sampled or (lambda step, prompt, index: Outcome(index < 2))
+    rows = []
     for step in steps:
-        groups = [
-            Group(
-                prompt,
-                [attempt_of(sampled(step, prompt, i) if sampled else Outcome(), "train", prompt, i) for i in range(ROLLOUTS)],
-                [0.5] * ROLLOUTS,
-                "kept",
-            )
-            for prompt in range(PROMPTS if sampled else 1)
-        ]
+        groups = []
+        for prompt in range(prompts if sampled else 1):
+            attempts = [attempt_of(told(step, prompt, index), "train", prompt, index) for index in range(ROLLOUTS)]
+            groups.append(Group(prompt, attempts, [0.5] * ROLLOUTS, "kept"))
         if sampled:
             lines = [row(a, reward=0.5, advantage=0.0, verdict="kept", trained=True, version=step) for g in groups for a in g.attempts]
             rewrite_jsonl(directory / f"rollouts/step_{step}.jsonl", lines)
-        append_jsonl(directory / "metrics.jsonl", [{"step": step, **metrics(Batch(groups), step), **LEARNED, **learned}])
+        rows.append({"step": step, **metrics(Batch(groups), step), **LEARNED, **learned})
+    append_jsonl(directory / "metrics.jsonl", rows)

@@ -29,7 +29,7 @@ from rlmlib.training import checkpoint
 
 LIMIT_S = 900.0  # of any wait: met long before, but on a machine that others use
 OURS = "RLM_SWEEP_TEST"  # names, in the environment of all that these tests start, whose it is
-STEPS = {"quiet": 1, "killed": 4, "slow": 3}
+STEPS = {"quiet": 1, "killed": 3, "slow": 2}
 SMALLEST = {  # over params/smoke.yaml: seconds of a step
     "policy.threads": 1,
     "sampling.max_turn_tokens": 96,

@@ -394,10 +394,9 @@ def test_the_runs_of_a_folder_hold_what_their_notebooks_are_given(stages, tmp_pa
 @pytest.fixture
 def main(stages, tmp_path, monkeypatch):
     """The exit code of the command on a sweep of two runs."""
-    from rlmlib.sweep import plan
-    from rlmlib.training.preflight import Device
+    from rlmlib.training import preflight
 
-    monkeypatch.setattr(plan, "device_here", lambda: Device("cpu", "a processor", 8 << 30, here=False))
+    monkeypatch.setattr(preflight, "device_here", lambda: preflight.Device("cpu", "a processor", 8 << 30, here=False))
     text = f"name: toy\nbase: {ROOT}/params/smoke.yaml\nruns: {{a: {{kind: untrained}}, b: {{kind: plain}}}}\n"
     (tmp_path / "toy.yaml").write_text(text)
     return lambda *options: command.main([str(tmp_path / "toy.yaml"), "--out", str(tmp_path / "out"), *options])

@@ -17,6 +17,7 @@ from rlmlib.sweep import grid, live, plan
 from rlmlib.sweep.leases import Gpus
 from rlmlib.sweep.runner import stages
 from rlmlib.sweep.states import HEARTBEAT_S, LOST, LOST_S, NO_RESULT, State, count, result, state_of
+from rlmlib.training import preflight
 from rlmlib.training.preflight import Device
 
 KINDS = ("train", "untrained", "plain")
@@ -423,7 +424,7 @@ def test_what_is_not_known_is_no_number(cost):
 
 def table(tmp_path, monkeypatch, **extra):
     """The plan of a sweep of these runs."""
-    monkeypatch.setattr(plan, "device_here", lambda: CPU)
+    monkeypatch.setattr(preflight, "device_here", lambda: CPU)
     file = params_file.validate({"name": "toy", "base": "smoke.yaml", "runs": extra}, grid.SweepFile)
     return plan.plan_table(grid.resolve(file, ROOT / "params"), tmp_path)
 

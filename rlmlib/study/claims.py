@@ -8,6 +8,7 @@ What the intervals do not hold: of a group with one seed the luck of its trainin
 many verdicts are read at once, of which one may well be chance.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -33,6 +34,7 @@ ENDS = 5  # steps that "at the start" and "near the end" of training stand for
 LEFT = 0.1  # of the rollouts without a final answer, if they nearly vanish
 SAME = 0.02  # right answers that differ by a smaller share are called the same
 TO_ITS_END, OTHERWISE = "ran to its end", "ended before it could tell"
+MANY = 4  # groups of one seed that are not named
 RARE = 0.01  # share of rollouts with children, below which depth 2 is called unused
 
 
@@ -52,9 +54,18 @@ def checked(check: Callable[[Evidence], Claim], found: Evidence) -> Claim:
         return Claim(check.__doc__, "", f"needs {error.args[0]}", "", NOT_RUN)
     except RunError as error:
         return Claim(check.__doc__, "", str(error), "", NOT_RUN)
-    groups = {run.group for runs in found.groups.values() for run in runs if run.name in claim.runs}
-    lost = found.ended_in(groups)
-    return replace(claim, ours=f"{claim.ours}; without {', '.join(lost)}, which ended early") if lost else claim
+    return replace(claim, ours="; ".join([claim.ours, *reserves(claim, found)]))
+
+
+def reserves(claim: Claim, found: Evidence) -> list[str]:
+    """What a claim's interval does not hold, in words."""
+    trained = [run for run in found.known if run.name in claim.runs and run.kind == "train"]
+    counts = Counter(run.group for run in trained)
+    single = sorted(group for group, count in counts.items() if count == 1)
+    whole = {group for group, count in counts.items() if count == len(found.groups.get(group, []))}
+    lost = [run.name for run, _ in found.ended if run.group in whole and run not in trained]
+    told = [f"one seed of {', '.join(single) if len(single) < MANY else 'each'}"] if single else []
+    return told + ([f"without {', '.join(lost)}, which ended early"] if lost else [])
 
 
 # --- the write-up's claims ---------------------------------------------------------------------
@@ -100,7 +111,7 @@ def rate_matters_as_rank(found: Evidence) -> Claim:
     others = len(found.grid) - len(keys)
     ours = (
         f"right answers spread over {100 * spread(means, keys, 1):.1f} points by rate and {100 * spread(means, keys, 0):.1f} by rank: "
-        f"{signed(apart, share)} (ranks {listed(keys, 0)} at lr {listed(keys, 1)}, one seed each"
+        f"{signed(apart, share)} (ranks {listed(keys, 0)} at lr {listed(keys, 1)}"
         f"{f'; {others} left out, so that each rank has each rate)' if others else ')'}"
     )
     rule = "the spread by rate is at least that by rank"
@@ -142,7 +153,7 @@ def high_rate_collapses(found: Evidence) -> Claim:
     ours = f"lr {highest:g}: " + "; ".join(f"rank {rank} {end}" for rank, end in ends.items())
     verdict = NOT if ends[largest] == TO_ITS_END else REPRODUCED
     theirs, runs = "rank 64, lr 1e-4: stopped at step 72 of 150", [run.name for run in there.values()]
-    return Claim(high_rate_collapses.__doc__, theirs, ours, "that run diverged, one seed", verdict, runs)
+    return Claim(high_rate_collapses.__doc__, theirs, ours, "that run diverged", verdict, runs)
 
 
 def end_of(run: Run) -> str:

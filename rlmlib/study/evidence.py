@@ -80,10 +80,11 @@ class Evidence:
         questions = [set(values.by_example) for group in (first, second) for values in self.values(group, "correct")]
         return bool(set.intersection(*questions))
 
-    def ended_in(self, groups: Iterable[str]) -> list[str]:
-        """Names of training runs of these groups that ended without an evaluation."""
-        wanted = set(groups)
-        return [run.name for run, _ in self.ended if run.group in wanted and not run.evaluated]
+    @property
+    def known(self) -> list[Run]:
+        """All runs, ended ones first."""
+        evaluated = [run for runs in self.groups.values() for run in runs]
+        return [run for run, _ in self.ended if run not in evaluated] + evaluated
 
     # the grid
 
@@ -95,9 +96,8 @@ class Evidence:
     @property
     def grid(self) -> dict[tuple[int, float], Run]:
         """{(rank, lr): run} of all runs, ended ones too, that differ from the reference by these alone."""
-        known = [run for run, _ in self.ended] + [run for runs in self.groups.values() for run in runs]
         wanted = beside_rank_and_rate(self.reference)
-        return {point(run): run for run in known if run.kind == "train" and beside_rank_and_rate(run) == wanted}
+        return {point(run): run for run in self.known if run.kind == "train" and beside_rank_and_rate(run) == wanted}
 
     @property
     def evaluated_grid(self) -> dict[tuple[int, float], Run]:

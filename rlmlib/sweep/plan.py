@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..runs import RunDir
-from ..training import work
-from ..training.preflight import Device, device_here
 from .grid import Planned
 from .states import state_of
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from ..training.preflight import Device
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,10 @@ class Cost:
     dollars: float | None
 
 
-def cost_of(planned: Planned, run: RunDir, device: Device) -> Cost:
+def cost_of(planned: Planned, run: RunDir, device: "Device") -> Cost:
     """An estimate of what is left of a run, from what it measured or from what was measured before it."""
+    from ..training import work  # loads torch: a file with a mistake is refused without that
+
     if state_of(planned, run).state == "done":
         return Cost(0.0, 0.0)
     left = work.work(planned.params, device.kind, run if run.path.exists() else None)
@@ -43,6 +45,8 @@ def evaluated(planned: Planned) -> int:
 def plan_table(runs: list[Planned], out: Path) -> "pd.DataFrame":
     """run, kind, what sets it apart, state, hours, dollars."""
     import pandas as pd
+
+    from ..training.preflight import device_here
 
     device = device_here()
     rows = []
