@@ -116,9 +116,9 @@ def _add_panel(figure, index: int, panel: Panel, place: Place, size: tuple[float
 def _texts_on_ground(panel: Panel) -> list[tuple]:
     """(mark, x, y, text) of texts that stand on other marks or on a hatch."""
     found = []
-    for mark in panel.marks:
-        chosen = [True] * len(mark.x) if mark.kind == "text" else hatched(mark) if mark.kind == "cells" else []
-        found += [(mark, *spot) for spot, wanted in zip(zip(mark.x, mark.y, cell_texts(mark), strict=True), chosen, strict=False) if wanted]
+    for mark in (mark for mark in panel.marks if mark.kind in ("text", "cells")):
+        wanted = hatched(mark) if mark.kind == "cells" else [True] * len(mark.x)
+        found += [(mark, x, y, text) for x, y, text, shown in zip(mark.x, mark.y, cell_texts(mark), wanted, strict=True) if shown]
     return found
 
 

@@ -77,6 +77,7 @@ def rollout_of(outcome: Outcome, question: str = "") -> Rollout:
     return Rollout(answer, stop, outcome.forced, [turn], error=outcome.error, question=question)
 
 
+@functools.lru_cache(maxsize=10_000)
 def attempt_of(outcome: Outcome, split: str, number: int, index: int, wording: str = "question") -> Attempt:
     example = Example(f"{split}-{number:05d}", FAMILIES[number % 3], f"task{number % 3}", split, f"{wording} {number}", CONTEXT, "gold")
     return Attempt(example, index, rollout_of(outcome), outcome.right and not outcome.missing and outcome.error is None)
@@ -116,6 +117,11 @@ def planned(group: str, seed: int) -> grid.Planned:
         *sections, last = key.split(".")
         functools.reduce(dict.__getitem__, sections, values)[last] = value
     return grid.Planned(values["name"], group, kind, seed, changes, config.validate(values), 3600.0)
+
+
+@functools.lru_cache(maxsize=10_000)
+def line_of(outcome: Outcome, split: str, number: int, index: int, wording: str = "question", context: str | None = None) -> dict:
+    return row(attempt_of(outcome, split, number, index, wording), context)
 
 
 def of_groups(*groups: str) -> list[grid.Planned]:
@@ -164,15 +170,14 @@ def study(
 
 def evaluate(directory: RunDir, run: grid.Planned, told: Told, questions: int = QUESTIONS, wording: str = "question"):
     """Its evaluation: held-out questions, and half as many seen ones, which are always right."""
-    once = 1 if run.kind == "plain" else ROLLOUTS
-    attempts = [
-        attempt_of(told(run.seed, number, index) if split == "heldout" else Outcome(), split, number, index, wording)
+    once, context = 1 if run.kind == "plain" else ROLLOUTS, directory.store_context(CONTEXT)
+    rows = [
+        line_of(told(run.seed, number, index) if split == "heldout" else Outcome(), split, number, index, wording, context)
+        | {"wall_seconds": 0.25}
         for split, count in (("heldout", questions), ("seen", questions // 2))
         for number in range(count)
         for index in range(once)
     ]
-    context = directory.store_context(CONTEXT)
-    rows = [row(attempt, context, wall_seconds=0.25) for attempt in attempts]
     label = LABELS[run.kind]
     rewrite_jsonl(directory / f"eval/{label}/rollouts.jsonl", rows)
     summary = {"label": label, "step": None, "seconds": 0.25 * len(rows), **summarise(rows, run.params)}
@@ -184,12 +189,12 @@ def train(directory: RunDir, steps: Iterable[int], sampled: Told | None = None, 
     told = sampled or (lambda step, prompt, index: Outcome(index < 2))
     rows = []
     for step in steps:
-        groups = []
-        for prompt in range(prompts if sampled else 1):
-            attempts = [attempt_of(told(step, prompt, index), "train", prompt, index) for index in range(ROLLOUTS)]
-            groups.append(Group(prompt, attempts, [0.5] * ROLLOUTS, "kept"))
+        found = [[told(step, prompt, index) for index in range(ROLLOUTS)] for prompt in range(prompts if sampled else 1)]
+        attempts = [[attempt_of(o, "train", prompt, index) for index, o in enumerate(group)] for prompt, group in enumerate(found)]
+        groups = [Group(prompt, group, [0.5] * ROLLOUTS, "kept") for prompt, group in enumerate(attempts)]
         if sampled:
-            lines = [row(a, reward=0.5, advantage=0.0, verdict="kept", trained=True, version=step) for g in groups for a in g.attempts]
-            rewrite_jsonl(directory / f"rollouts/step_{step}.jsonl", lines)
+            lines = [line_of(o, "train", prompt, index) for prompt, group in enumerate(found) for index, o in enumerate(group)]
+            more = {"reward": 0.5, "advantage": 0.0, "verdict": "kept", "trained": True, "version": step}
+            rewrite_jsonl(directory / f"rollouts/step_{step}.jsonl", [line | more for line in lines])
         rows.append({"step": step, **metrics(Batch(groups), step), **LEARNED, **learned})
     append_jsonl(directory / "metrics.jsonl", rows)

@@ -63,7 +63,7 @@ CASES = [
     Case("accuracy_doubles", UNCLEAR, {"base": uneven(0.25), "lora": uneven(0.6, shift=2)}),
     Case("accuracy_doubles", REPRODUCED, {"base": even(0.0), "lora": even(0.5)}, "\u221e [\u221e, \u221e]"),
     Case("accuracy_doubles", UNCLEAR, {"base": even(0.0), "lora": even(0.0)}, "unknown [0.00x, \u221e]"),
-    Case("tokens_fall", REPRODUCED, {"base": even(0.5, 1000), "lora": even(0.5, 100)}, "1\u202f000 [1\u202f000, 1\u202f000] to 100 [100, 100]: 10x"),
+    Case("tokens_fall", REPRODUCED, {"base": even(0.5, 900), "lora": even(0.5, 100)}, "900 [900, 900] to 100 [100, 100]: 9.00x"),
     Case("tokens_fall", NOT, {"base": even(0.5, 300), "lora": even(0.5, 100)}, "3.00x [3.00x, 3.00x] fewer"),
     Case("tokens_fall", UNCLEAR, {"base": uneven(0.5, 450), "lora": uneven(0.5, 100, shift=1)}),
     Case("tokens_fall", REPRODUCED, {"base": even(0.5, 300), "lora": even(0.5, 0)}, "\u221e"),
@@ -75,8 +75,8 @@ CASES = [
         for first, last, verdict, part in (
             (12, 0, REPRODUCED, "60.0 % [50.2, 69.1] in the first 5 steps, 0.0 % [0.0, 3.7] in the last 5"),
             (12, 12, NOT, "in the last 5"),
-            (0, 0, NOT, "0.0 % [0.0, 1.0] in the first 5 steps"),  # nothing was there to vanish
-            (12, 1, UNCLEAR, "5.0 % [2.2, 11.2] in the last 5"),
+            (0, 0, UNCLEAR, "0.0 % [0.0, 1.0] in the first 5 steps"),  # nothing was there to vanish
+            (12, 1, UNCLEAR, "5.0 % [2.1, 11.2] in the last 5"),
         )
     ),
     Case("finals_appear", NOT_RUN, {"lora": even(0.5)}, "needs an evaluated run of rank 4 at lr 0.001"),
@@ -175,7 +175,7 @@ ANSWERS = [
      "right answers \u221225.0 points [\u221225.0, \u221225.0]; rollouts that ask the leaf +100.0 points"),
     ("labels", {"hidden": even(0.5, 0), "shown": even(0.25, 100)}, ("fewer rollouts that ask the leaf", "more right answers"), ""),
     ("bonus", {"depth2-bonus": even(0.25, children=1), "depth2": even(0.5)},
-     ("more rollouts with children", "fewer right answers"), "bonus 0.2: children in 100.0 % [100.0, 100.0] of the rollouts, +100.0 points"),
+     ("more rollouts with children", "fewer right answers"), "bonus 0.2: children in 100.0 % [100.0, 100.0] of the rollouts"),
     ("bonus", {"depth2-bonus": even(0.5), "depth2": even(0.5)}, ("no clear change in rollouts with children or right answers",), ""),
 ]  # fmt: skip
 
@@ -257,7 +257,7 @@ def test_rollouts_of_one_prompt_are_no_independent_witnesses(tmp_path):
         return Outcome(missing=prompt < 10 if step < 15 else prompt == 0 and step < 17)
 
     claim = verdict_on(tmp_path, Case("finals_appear", UNCLEAR, told, sampled={QUICK.format(4): sampled}, prompts=20))
-    assert claim.verdict == UNCLEAR and "2.0 % [0.6, 7.0] in the last 5" in claim.ours
+    assert claim.verdict == UNCLEAR and "2.0 % [0.5, 7.0] in the last 5" in claim.ours
 
 
 def test_a_seed_without_the_three_phases_leaves_them_unclear(tmp_path):

@@ -67,8 +67,6 @@ def test_made_up_runs_are_those_of_the_tiny_study():
     values = yaml.safe_load((ROOT / "params/sweeps/tiny.yaml").read_text())
     seeds = values["seeds"]
     extras = {name: (e.get("kind", "train"), tuple(e.get("seeds", seeds)), e.get("set", {})) for name, e in values["runs"].items()}
-        name: (e.get("kind", "train"), tuple(e.get("seeds", values["seeds"])), e.get("set", {})) for name, e in values["runs"].items()
-    }
     assert extras == NAMED
     names = {f"{grid.label('policy.lora', lora)}-{grid.label('training.lr', lr)}" for lora, lr in axes(values["axes"])}
     assert names == set(GRID)

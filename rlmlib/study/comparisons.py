@@ -11,11 +11,12 @@ from .seeds import Values, interval_over_seeds, shared_examples
 if TYPE_CHECKING:
     import pandas as pd
 
-HEADLINE = ("lora", "no-penalty", "full", "shown", "hidden", "depth2", "depth2-bonus")  # groups that are compared with the base
+HEADLINE = ("lora", "no-penalty", "full", "shown", "hidden", "depth2")  # groups that are compared with the base
 PAIRS = (
     ("lora", "no-penalty", "penalty on, less off"),
     ("full", "lora", "full, less LoRA"),
     ("hidden", "shown", "labels hidden, less shown"),
+    ("depth2-bonus", "depth2-warm", "bonus for children, less none"),
 )
 
 

@@ -30,7 +30,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MEANS = tuple(measures.RATES)  # with intervals over questions and seeds
-NAMES = {"base": "untrained", "plain": "leaf alone", "lora": "LoRA", "full": "full"}  # groups that a reader knows by another name
+NAMES = {  # of groups that a reader knows by another name
+    "base": "untrained",
+    "plain": "leaf alone",
+    "lora": "LoRA",
+    "depth2": "depth 2",
+    "depth2-warm": "depth 2, warm",
+    "depth2-bonus": "depth 2, warm, bonus",
+}
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ BASE, ALONE = "base", "plain"  # the untrained policy, and the leaf without a po
 HEADLINE = (BASE, "lora", "no-penalty", "full")
 LOOKS = {
     "base": "base", "plain": "alone", "lora": "trained", "no-penalty": "third", "full": "fourth", "depth2": "fifth",
-    "depth2-bonus": "sixth", "shown": "fifth", "hidden": "sixth",
+    "depth2-warm": "third", "depth2-bonus": "sixth", "shown": "fifth", "hidden": "sixth",
 }  # fmt: skip
 SPARE = ("trained", "third", "fourth", "fifth", "sixth", "base", "alone", "plain", "muted")
 MOST = 4  # groups of a chart that has no headline groups to show

@@ -33,11 +33,12 @@ def labels(found: Evidence) -> Claim:
 
 def bonus(found: Evidence) -> Claim:
     """Open: does an incentive make depth 2 be used? A bonus for a right answer whose rollout started a child."""
-    groups = "depth2-bonus", "depth2"
+    groups = "depth2-bonus", "depth2-warm"
     used, right = (found.difference(*groups, measure) for measure in ("child_usage", "correct"))
-    size = found.runs("depth2-bonus")[0].params.reward.child_bonus
+    params = found.runs("depth2-bonus")[0].params
+    size, warmth = params.reward.child_bonus, params.sampling.temperature
     ours = (
-        f"bonus {size:g}: children in {found.told('depth2-bonus', 'child_usage')} of the rollouts, {signed(used, share)}; "
+        f"sampled at temperature {warmth:g}, bonus {size:g}: children in {found.told('depth2-bonus', 'child_usage')} of the rollouts, {signed(used, share)}; "
         f"right answers {signed(right, share)}"
     )
     answer = effects((used, 0.0, "rollouts with children"), (right, 0.0, "right answers"))

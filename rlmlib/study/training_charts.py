@@ -18,7 +18,7 @@ __all__ = ["depth_two", "dynamics_of_groups", "post_mortem", "post_mortem_table"
 
 COLUMNS = 4
 SHOWN = ("lora", "no-penalty", "full")
-DEPTH_TWO = ("depth2", "depth2-bonus")
+DEPTH_TWO = ("depth2", "depth2-warm", "depth2-bonus")
 THIN = 0.5  # opacity of the single seeds
 SECONDS = "seconds"  # a step, sampling and update together
 IDENTITY = ("group", "label", "run", "seed", "step")
