@@ -40,7 +40,7 @@ lab: install  ## JupyterLab on the notebooks (LAB="--allow-root --no-browser" pa
 soak: install  ## 100 tiny steps killed -9 at 50 random moments must equal an undisturbed run (half an hour)
 	@$(VENV)/python tests/soak.py
 
-study: install  ## the whole tiny study: 23 runs, two at a time, then its report; resumes (PARAMS=params/sweeps/FILE OUT=folder: another one)
+study: install  ## the whole tiny study: 24 runs, two at a time, then its report; resumes (PARAMS=params/sweeps/FILE OUT=folder: another one)
 	@$(VENV)/python -m rlmlib.sweep $(STUDY_FILE) --out $(STUDY_OUT) || test $$? -eq 1  # 1: some runs were stopped, which the report tells
 	@$(VENV)/python -m rlmlib.study.report $(STUDY_OUT)
 

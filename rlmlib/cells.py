@@ -3,10 +3,10 @@
 import math
 from collections.abc import Sequence
 
-from .panels import INK, Mark
+from .panels import Mark
 
 CELLS = ("#e6eef7", "#08306b")  # light to dark
-EMPTY = "#ffffff"
+EMPTY, BLACK, WHITE = "#ffffff", "#000000", "#ffffff"
 
 
 def cell_colors(mark: Mark, log: bool = False) -> list[str]:
@@ -28,8 +28,8 @@ def _between(share: float) -> str:
 
 
 def ink_on(color: str) -> str:
-    """White or dark text, whichever has more contrast on a colour (relative luminance of WCAG 2)."""
-    return INK if contrast(color, INK) >= contrast(color, "#ffffff") else "#ffffff"
+    """Black or white, whichever has more contrast on a colour: at least 4.5 on any (relative luminance of WCAG 2)."""
+    return max((BLACK, WHITE), key=lambda ink: contrast(color, ink))
 
 
 def contrast(first: str, second: str) -> float:

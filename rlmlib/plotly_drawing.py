@@ -8,7 +8,7 @@ from .axes import decimals, log_names, log_range, reach, whole_step, x_range, y_
 from .cells import cell_texts, hatched
 from .labels import FONT, Placed, line_ends, placed, text_size
 from .layout import ONLY_ROW, ROW, Place, last_in_row, places, row_heights
-from .panels import GRID, INK, STYLES, Panel
+from .panels import GRID, INK, STYLES, Mark, Panel
 from .plotly_marks import PALE, traces
 
 CONFIG = {"displaylogo": False, "responsive": True, "modeBarButtonsToRemove": ["sendChartToCloud", "select2d", "lasso2d"]}
@@ -113,12 +113,14 @@ def _add_panel(figure, index: int, panel: Panel, place: Place, size: tuple[float
         figure.add_annotation(**_beside(Placed(text, x, y, 0, 0, mark, False), panel, axis))
 
 
-def _texts_on_ground(panel: Panel) -> list[tuple]:
+def _texts_on_ground(panel: Panel) -> list[tuple[Mark, float, float, str]]:
     """(mark, x, y, text) of texts that stand on other marks or on a hatch."""
     found = []
-    for mark in (mark for mark in panel.marks if mark.kind in ("text", "cells")):
-        wanted = hatched(mark) if mark.kind == "cells" else [True] * len(mark.x)
-        found += [(mark, x, y, text) for x, y, text, shown in zip(mark.x, mark.y, cell_texts(mark), wanted, strict=True) if shown]
+    for mark in panel.marks:
+        if mark.kind in ("text", "cells"):
+            wanted = hatched(mark) if mark.kind == "cells" else [True] * len(mark.x)
+            spots = zip(mark.x, mark.y, cell_texts(mark), wanted, strict=True)
+            found += [(mark, x, y, text) for x, y, text, is_wanted in spots if is_wanted]
     return found
 
 

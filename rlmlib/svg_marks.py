@@ -16,7 +16,7 @@ def draw_mark(axis, mark: Mark, panel: Panel, figure):
     _DRAWN[mark.kind](axis, mark, panel, figure, style.light if mark.light else style.color)
     if mark.kind in ("points", "bars"):
         _intervals(axis, mark)
-        if not panel.spread:
+        if mark.kind == "bars" or not panel.spread:
             _texts(axis, mark)
 
 

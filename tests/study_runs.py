@@ -98,7 +98,8 @@ NAMED = {  # group: kind, seeds, changes, as in params/sweeps/tiny.yaml
     "shown": ("train", (42,), {"tasks.hidden_labels": 0.0}),
     "hidden": ("train", (42,), {"tasks.hidden_labels": 1.0}),
     "depth2": ("train", (42,), {"harness.depth": 2}),
-    "depth2-bonus": ("train", (42,), {"harness.depth": 2, "reward.child_bonus": 0.2}),
+    "depth2-warm": ("train", (42,), {"harness.depth": 2, "sampling.temperature": 1.0}),
+    "depth2-bonus": ("train", (42,), {"harness.depth": 2, "sampling.temperature": 1.0, "reward.child_bonus": 0.2}),
 }
 
 

@@ -113,6 +113,7 @@ CASES = [
     Case("three_phases", NOT, {"lora": even(0.5)}, sampled={"lora": asking(10, 9, 10)}),
     Case("three_phases", NOT, {"lora": even(0.5)}, sampled={"lora": asking(2, 0, 10)}),
     Case("three_phases", NOT, {"lora": even(0.5)}, sampled={"lora": asking(10, 0, 0)}),
+    Case("three_phases", NOT, {"lora": even(0.5)}, "lowest 20.0 % [11.2, 33.0], last 20.0 %", sampled={"lora": asking(10, 10, 2)}),
     Case("three_phases", UNCLEAR, {"lora": even(0.5)}, sampled={"lora": asking(10, 0, 2)}),
     Case("three_phases", NOT_RUN, {"lora": even(0.5)}, "needs 15 training steps of rank16-lr0.001-s42"),
     Case("full_is_better", REPRODUCED, {"full": even(0.75), "lora": even(0.5)},
@@ -174,9 +175,9 @@ ANSWERS = [
      ("hidden labels: more rollouts that ask the leaf", "fewer right answers"),
      "right answers \u221225.0 points [\u221225.0, \u221225.0]; rollouts that ask the leaf +100.0 points"),
     ("labels", {"hidden": even(0.5, 0), "shown": even(0.25, 100)}, ("fewer rollouts that ask the leaf", "more right answers"), ""),
-    ("bonus", {"depth2-bonus": even(0.25, children=1), "depth2": even(0.5)},
+    ("bonus", {"depth2-bonus": even(0.25, children=1), "depth2-warm": even(0.5)},
      ("more rollouts with children", "fewer right answers"), "bonus 0.2: children in 100.0 % [100.0, 100.0] of the rollouts"),
-    ("bonus", {"depth2-bonus": even(0.5), "depth2": even(0.5)}, ("no clear change in rollouts with children or right answers",), ""),
+    ("bonus", {"depth2-bonus": even(0.5), "depth2-warm": even(0.5)}, ("no clear change in rollouts with children or right answers",), ""),
 ]  # fmt: skip
 
 

@@ -37,6 +37,11 @@ def test_clusters_that_are_all_alike_count_once_each():
     assert design_effect([(4, 4), (0, 4)] * 500) == pytest.approx(4.0, rel=0.01)
 
 
+def test_a_few_clusters_are_known_to_be_few():
+    """Of two clusters the variance is estimated with one degree of freedom: 2 (2^2 + 2^2) / 8^2, over .5 * .5 / 8."""
+    assert design_effect([(4, 4), (0, 4)]) == pytest.approx(8.0)
+
+
 def test_clusters_that_are_balanced_count_no_more_than_their_rollouts():
     assert design_effect([(2, 4)] * 50) == 1.0
 

@@ -38,7 +38,8 @@ def bonus(found: Evidence) -> Claim:
     params = found.runs("depth2-bonus")[0].params
     size, warmth = params.reward.child_bonus, params.sampling.temperature
     ours = (
-        f"sampled at temperature {warmth:g}, bonus {size:g}: children in {found.told('depth2-bonus', 'child_usage')} of the rollouts, {signed(used, share)}; "
+        f"temperature {warmth:g}, bonus {size:g}: children in {found.told('depth2-bonus', 'child_usage')} of the rollouts, "
+        f"{signed(used, share)}; "
         f"right answers {signed(right, share)}"
     )
     answer = effects((used, 0.0, "rollouts with children"), (right, 0.0, "right answers"))

@@ -97,9 +97,7 @@ class Widget:
         display(self.html)
 
     def __call__(self, states: Sequence[State]):
-        page = markup(states)
-        if page != self.html.value:
-            self.html.value = page
+        self.html.value = markup(states)  # traitlets sends it where it is another one
 
     def __enter__(self):
         return self
