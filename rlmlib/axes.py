@@ -95,6 +95,8 @@ def x_range(panel: Panel) -> tuple[float, float] | None:
         return low, high
     if not (panel.spread or panel.x_percent or panel.x_reach or "horizontal" in kinds):
         return None
+    if panel.x_percent:
+        high = max(high, low + 0.01)  # a share of a hundredth is seen as small
     margin = 0.05 * ((high - low) or 1.0)
     return low - margin, high + margin
 

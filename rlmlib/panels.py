@@ -53,6 +53,7 @@ class Mark:
     light: bool = False  # a raw series behind its smoothed one
     opacity: float = 1.0  # of a line
     hollow: bool = False
+    white: bool = False  # a hollow point hides what is under it
     size: float = 10  # of a point, in Plotly's pixels
     width: float = 0.4  # of a bar
     end: str = ""  # name of a line, written where it ends

@@ -1,18 +1,16 @@
 """The interactive renderer: panels and marks as one Plotly figure."""
 
 import math
-import textwrap
 from collections.abc import Sequence
 
 from .axes import decimals, log_names, log_range, reach, whole_step, x_range, y_range, y_reach
 from .cells import cell_texts, hatched
 from .labels import FONT, Placed, line_ends, placed, text_size
-from .layout import ONLY_ROW, ROW, Place, last_in_row, places, row_heights
+from .layout import ONLY_ROW, ROW, Place, heading, last_in_row, places, row_heights
 from .panels import GRID, INK, STYLES, Mark, Panel
 from .plotly_marks import PALE, traces
 
 CONFIG = {"displaylogo": False, "responsive": True, "modeBarButtonsToRemove": ["sendChartToCloud", "select2d", "lasso2d"]}
-TITLE_CHARS = 85  # of a line
 TITLE_LINE = 24  # pixels
 LEGEND_LINE = 26  # pixels, of a legend of the whole figure
 WIDTH = 900  # pixels that a page gives a figure; texts are placed for it
@@ -32,9 +30,9 @@ def plotly_figure(panels: Sequence[Panel], columns: int, title: str):
         rows, columns, specs=_specs(found, rows, columns), row_heights=heights if len(set(heights)) > 1 else None,
         horizontal_spacing=0.18 / columns + 0.02 + inner / WIDTH, vertical_spacing=0.34 / sum(heights),
     )  # fmt: skip
-    heading = textwrap.wrap(title, TITLE_CHARS)
+    lines = heading(title)
     shared = any(p.legend == "figure" and any(m.label for m in p.marks) for p in panels)
-    more = TITLE_LINE * (len(heading) - 1) + LEGEND_LINE * shared
+    more = TITLE_LINE * (len(lines) - 1) + LEGEND_LINE * shared
     height = round(110 + (ROW if rows > 1 else ONLY_ROW) * sum(heights)) + more
     size = (WIDTH - LEFT - right, height - TOP - more - BOTTOM)  # of the area of all panels
     named_rows = any(p.y_ticks and not p.log_y for p in panels)  # their names take room at the left, which the title must not lose
@@ -45,7 +43,7 @@ def plotly_figure(panels: Sequence[Panel], columns: int, title: str):
         top = {"x": 0, "y": 1 + 30 / size[1], "xanchor": "left", "yanchor": "bottom", "orientation": "h"}
         figure.layout[_shared_legend(figure)] = {**top, "font": {"size": 13}, "bgcolor": "rgba(0,0,0,0)"}
     head = {
-        "text": "<br>".join(heading),
+        "text": "<br>".join(lines),
         "font": {"size": 17},
         "x": EDGE if named_rows else 0,
         "xref": "container" if named_rows else "paper",
@@ -143,7 +141,7 @@ def _plotly_x(panel: Panel) -> dict:
     if limits := x_range(panel):
         axis |= {"range": list(limits), "zeroline": False}
     if panel.x_percent:
-        axis |= {"tickformat": ".0%"}
+        axis |= {"tickformat": f".{decimals(limits[1])}%"}
     if panel.ticks:
         names = [name.replace("\n", "<br>") for name in panel.ticks.values()]
         return {**axis, "tickvals": list(panel.ticks), "ticktext": names, "showgrid": False}

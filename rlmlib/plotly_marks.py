@@ -124,8 +124,9 @@ def _points(mark: Mark, panel: Panel, common: dict):
     from plotly import graph_objects as go
 
     color = _color(mark)
-    symbol = STYLES[mark.style].marker + ("-open" if mark.hollow else "")
-    marker = {"symbol": symbol, "size": mark.size, "color": color, "line": {"width": 2, "color": color}}
+    hidden = mark.hollow and mark.white
+    symbol = STYLES[mark.style].marker + ("-open" if mark.hollow and not hidden else "")
+    marker = {"symbol": symbol, "size": mark.size, "color": "white" if hidden else color, "line": {"width": 2, "color": color}}
     if mark.values is not None:
         bar = {"title": {"text": panel.values, "side": "right"}, "tickformat": ".0%"}
         scale = [[0, SCALE[0]], [1, SCALE[1]]]

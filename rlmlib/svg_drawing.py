@@ -3,16 +3,14 @@
 import html
 import io
 import re
-import textwrap
 from collections.abc import Sequence
 
 from .axes import decimals, log_names, log_range, reach, whole_step, x_range, y_range, y_reach
 from .labels import line_ends, placed
-from .layout import Place, places, row_heights
+from .layout import Place, heading, places, row_heights
 from .panels import GRID, STYLES, Mark, Panel
 from .svg_marks import PALE, draw_mark
 
-TITLE_CHARS = 85  # of a line
 WIDTH = 9.4  # inches
 PNG_DPI = 130
 ROW, ONLY_ROW = 2.4, 3.6  # inches, of one row of several and of a single one
@@ -47,17 +45,17 @@ def _figure(panels: Sequence[Panel], columns: int, title: str):
 
     found = places(panels, columns)
     heights = row_heights(panels, found)
-    heading = textwrap.wrap(title, TITLE_CHARS)
+    lines = heading(title)
     shared = _shared_labels(panels)
-    inches = (ROW if len(heights) > 1 else ONLY_ROW) * sum(heights) + 0.5 + 0.2 * len(heading) + LEGEND_LINE * bool(shared)
+    inches = (ROW if len(heights) > 1 else ONLY_ROW) * sum(heights) + 0.5 + 0.2 * len(lines) + LEGEND_LINE * bool(shared)
     figure = Figure(figsize=(WIDTH, inches), layout="constrained")
     axes = _subplots(figure, found, heights, columns)
     for panel, axis in zip(panels, axes, strict=True):
         _draw_panel(axis, panel, figure)
     if shared:
-        _head_with_legend(figure, axes, heading, shared, inches)
+        _head_with_legend(figure, axes, lines, shared, inches)
     else:
-        figure.suptitle("\n".join(heading), x=0.01, ha="left", fontsize=13, fontweight="bold")
+        figure.suptitle("\n".join(lines), x=0.01, ha="left", fontsize=13, fontweight="bold")
     _add_texts(figure, panels, axes)
     return figure
 
@@ -114,7 +112,7 @@ def _x_axis(axis, panel: Panel):
     elif limits := x_range(panel):
         axis.set_xlim(*limits)
     if panel.x_percent:
-        axis.xaxis.set_major_formatter(PercentFormatter(1.0, 0))
+        axis.xaxis.set_major_formatter(PercentFormatter(1.0, decimals(limits[1])))
     ticks = panel.ticks or (log_names(log_range(reach(panel))) if panel.log_x else {})
     if ticks:
         axis.set_xticks(list(ticks), list(ticks.values()))
@@ -146,10 +144,10 @@ def _shared_labels(panels: Sequence[Panel]) -> list[str]:
     return list(dict.fromkeys(m.label for p in panels if p.legend == "figure" for m in p.marks if m.label))
 
 
-def _head_with_legend(figure, axes: Sequence, heading: Sequence[str], labels: Sequence[str], inches: float):
+def _head_with_legend(figure, axes: Sequence, lines: Sequence[str], labels: Sequence[str], inches: float):
     """The title, under it one legend for the whole figure; the panels keep out of the room of both."""
-    title = 0.08 + 0.22 * len(heading)
-    figure.text(0.01, 1 - 0.06 / inches, "\n".join(heading), ha="left", va="top", fontsize=13, fontweight="bold")
+    title = 0.08 + 0.22 * len(lines)
+    figure.text(0.01, 1 - 0.06 / inches, "\n".join(lines), ha="left", va="top", fontsize=13, fontweight="bold")
     handles = {}
     for axis in axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rlmlib import axes, cells, labels
 from rlmlib.drawing import plotly_figure, static_svg
-from rlmlib.layout import places, row_heights
+from rlmlib.layout import heading, places, row_heights
 from rlmlib.panels import STYLES, Mark, Panel
 from rlmlib.svg_marks import draw_mark
 
@@ -116,6 +116,11 @@ def test_a_taller_panel_makes_a_taller_figure():
     assert tall - low == 340
 
 
+def test_a_title_keeps_a_number_and_its_percent_in_one_line():
+    lines = heading("x" * 79 + " and 12 % of them")
+    assert lines == ["x" * 79 + " and", "12 % of them"]
+
+
 # --- axes ------------------------------------------------------------------------------------
 
 
@@ -131,6 +136,11 @@ def test_numbers_above_zero_keep_their_places_and_have_no_zero():
 
 def test_only_zeros_have_a_place():
     assert axes.log_places([0.0, 0.0]).at(0.0) > 0 and axes.log_places([]).ticks
+
+
+def test_shares_that_are_all_zero_have_a_small_axis():
+    low, high = axes.x_range(panel_of(Mark("points", [0.0, 0.0], [0, 1]), x_percent=True))
+    assert -0.001 < low < 0 and 0.01 <= high < 0.02
 
 
 def test_an_axis_that_does_without_zero_is_near_its_values():

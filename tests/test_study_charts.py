@@ -213,6 +213,12 @@ def test_every_group_is_named_in_the_first_panel(frames):
     assert len(named) == frames["groups"]["leaf_tokens_mean"].notna().sum()
 
 
+def test_groups_with_the_same_numbers_share_one_text(frames):
+    twin = frames["groups"][frames["groups"]["group"] == "shown"].assign(group="twin", label="its twin")
+    texts = [mark.texts[0] for mark in cost_accuracy_of_groups(pd.concat([frames["groups"], twin])).panels[0].marks if mark.texts]
+    assert "shown\nits twin" in texts and texts.count("") == 1
+
+
 def test_zero_tokens_have_a_place_on_the_log_axis(frames):
     none = {f"leaf_tokens_mean{part}": 0.0 for part in ("", "_low", "_high")}
     chart = cost_accuracy_of_groups(with_group(frames["groups"], "full", **none))
@@ -296,7 +302,7 @@ def test_ratios_without_an_end_or_a_value_are_drawn_or_told(frames):
     drawn(chart)
     x = [v for mark in chart.panels[1].marks for part in (mark.x, mark.x_low, mark.x_high) if part is not None for v in part]
     assert all(np.isfinite(v) and v > 0 for v in x)
-    assert ["to zero tokens: no ratio"] in [mark.texts for mark in chart.panels[1].marks]
+    assert ["from zero tokens: no ratio"] in [mark.texts for mark in chart.panels[1].marks]
 
 
 def test_one_measure_gives_one_panel(frames):
@@ -366,6 +372,13 @@ def test_the_title_of_depth_two_has_the_shares(frames):
         depth_two(frames["steps"], frames["groups"]).title
         == "Held-out rollouts that start a child: 31 % of depth2 bonus and 0.4 % of depth2"
     )
+
+
+def test_children_that_nobody_starts_are_said_so(frames):
+    unused = frames["groups"].assign(child_usage=0.0, child_usage_low=0.0, child_usage_high=0.0)
+    chart = depth_two(frames["steps"], unused)
+    drawn(chart)
+    assert chart.title == "At depth 2, no held-out rollout starts a child, in none of 2 groups"
 
 
 @pytest.mark.parametrize("missing", ["steps", "groups"])
@@ -518,6 +531,10 @@ def test_every_band_that_is_seen_has_its_name(charts):
     for panel in charts["study_phases"].panels:
         named = {text for mark in panel.marks for text in (mark.texts or [])} | {mark.end for mark in panel.marks if mark.end}
         assert named == {"broad calls", "selective calls", "code only", "without looking"}
+
+
+def test_groups_that_end_alike_are_told_together(frames):
+    assert behaviour_phases(frames["phases"], ["lora", "no-penalty"]).title.endswith("; most end with selective calls (53 % to 65 %)")
 
 
 def test_the_title_of_the_phases_says_what_most_rollouts_do(frames):

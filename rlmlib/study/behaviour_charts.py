@@ -99,6 +99,10 @@ def _room(size: np.ndarray, characters: int) -> int | None:
 def _phases_title(first: dict, last: dict, labels: dict[str, str]) -> str:
     """How broad calls change, and what most rollouts do at the end."""
     broad = [f"{percent(first[group]['broad'])} to {percent(share['broad'])} ({labels[group]})" for group, share in last.items()]
+    kinds = {share.idxmax() for share in last.values()}
+    if len(kinds) == 1:
+        shares = sorted(percent(share.max()) for share in last.values())
+        return f"Broad calls go from {listed(broad)}; most end with {KINDS[kinds.pop()][0]} ({' to '.join(dict.fromkeys((shares[0], shares[-1])))})"
     most: dict[str, list[str]] = {}
     for group, share in last.items():
         most.setdefault(KINDS[share.idxmax()][0], []).append(f"{percent(share.max())} of {labels[group]}")

@@ -62,25 +62,35 @@ def _on_front(groups: "pd.DataFrame", k: int) -> list[bool]:
 
 
 def _cost_panel(groups: "pd.DataFrame", k: int, places: LogPlaces, first: bool) -> Panel:
-    """first: the wide panel, in which every group has its name; the others name those on the front, the baselines and the headline."""
-    column, on_front = f"pass_at_{k}", _on_front(groups, k)
-    known = groups.assign(on_front=on_front)
+    """first: the wide panel, in which every group has its name; the others name the headline, the baselines and the best group."""
+    column = f"pass_at_{k}"
+    known = groups.assign(on_front=_on_front(groups, k))
     unpriced = known[known[column].notna() & known[COST].isna()].to_dict("records")
     known = known[known[column].notna() & known[COST].notna()]
-    rows, labels, looks = known.to_dict("records"), names(known), styles(g for g in HEADLINE + (ALONE,) if g in set(groups["group"]))
-    marks = [_front_line(known, column, places)]
-    for row in rows:
-        group = row["group"]
-        baseline = group in (BASE, ALONE)
-        style = looks.get(group, "plain" if row["on_front"] else "muted")
-        named = first or row["on_front"] or baseline or group in HEADLINE
-        marks += _point(row, column, style, labels[group] if named else "", places, not (row["on_front"] or baseline))
+    looks = styles(group for group in (*HEADLINE, ALONE) if group in set(groups["group"]))
+    texts, marks = _texts(known, column, first), [_front_line(known, column, places)]
+    for row in known.to_dict("records"):
+        style = looks.get(row["group"], "plain" if row["on_front"] else "muted")
+        marks += _point(row, column, style, texts[row["group"]], places, not (row["on_front"] or row["group"] in (BASE, ALONE)))
     for row in unpriced:  # measured without tokens: a level to be above
         marks.append(Mark("horizontal", [], [row[column]], looks.get(row["group"], "plain"), end=row["label"]))
     options = {"wide": True, "height": 1.75} if first else {}
     return Panel(
         f"pass@{k}", TOKENS, "right answers", marks, log_x=True, percent=True, ticks=places.ticks, zero=False, spread=True, **options
     )  # fmt: skip
+
+
+def _texts(known: "pd.DataFrame", column: str, everyone: bool) -> dict[str, str]:
+    """What is written at the point of each group; of groups with the very same numbers the first has the names of all."""
+    labels, best = names(known), known.loc[known[column].idxmax(), "group"]
+    found, spots = {}, {}
+    for group, *spot in known[["group", COST, column]].itertuples(index=False):
+        at = spots.setdefault(tuple(spot), group)
+        wanted = everyone or group in (*HEADLINE, ALONE, best)
+        found[group] = labels[group] if wanted and at == group else ""
+        if wanted and at != group:
+            found[at] = "\n".join(part for part in (found[at], labels[group]) if part)
+    return found
 
 
 def _front_line(known: "pd.DataFrame", column: str, places: LogPlaces) -> Mark:
@@ -99,7 +109,7 @@ def _point(row: dict, column: str, style: str, name: str, places: LogPlaces, bea
         f"{row['label']}: {percent(y[0])} ({percent(spans['low'][0])} to {percent(spans['high'][0])})"
         f"<br>{count(row[COST])} leaf tokens ({count(row[f'{COST}_low'])} to {count(row[f'{COST}_high'])})"
     )
-    look = {"hollow": True, "size": 7} if beaten else {"size": 11}
+    look = {"hollow": True, "white": True, "size": 8} if beaten else {"size": 11}
     return [
         Mark("points", x, y, style, light=True, size=1, **spans),
         Mark("points", x, y, style, texts=[name], hover=[words], **look),

@@ -107,7 +107,7 @@ def _forest_marks(found: Sequence[dict], texts: Sequence[str], rows: dict[str, f
         x, low, high = ([at(r[column]) for r, _ in part] for column in ("value", "low", "high"))
         y = [rows[r["comparison"]] for r, _ in part]
         words = [f"{r['comparison']}: {text} ({r['low']:.3g} to {r['high']:.3g})" for r, text in part]
-        marks.append(Mark("points", x, y, style, name, x_low=low, x_high=high, hollow=hollow, size=9, hover=words))
+        marks.append(Mark("points", x, y, style, name, x_low=low, x_high=high, hollow=hollow, white=True, size=9, hover=words))
         marks.append(Mark("text", x, [v + TEXT_ABOVE for v in y], style, texts=[text for _, text in part]))
     return marks
 

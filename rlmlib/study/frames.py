@@ -35,8 +35,8 @@ NAMES = {  # of groups that a reader knows by another name
     "plain": "leaf alone",
     "lora": "LoRA",
     "depth2": "depth 2",
-    "depth2-warm": "depth 2, warm",
-    "depth2-bonus": "depth 2, warm, bonus",
+    "depth2-warm": "depth 2, T 1",
+    "depth2-bonus": "depth 2, T 1, bonus",
 }
 
 

@@ -43,7 +43,6 @@ COLUMNS = (  # measure, heading, form
     ("leaf_tokens_mean", "leaf tokens, mean", tokens),
     ("total_tokens_mean", "all tokens, mean", tokens),
     ("missing_final", "no final answer", share),
-    ("child_usage", "with a child", share),
 )
 
 
@@ -194,6 +193,7 @@ def cost_table(groups: "pd.DataFrame") -> "pd.DataFrame":
             "ask the leaf": share(group["llm_usage"]),
             **{f"leaf tokens, {part}": tokens(group[f"leaf_tokens_{part}"]) for part in ("median", "p90", "p95", "p99", "max")},
             "forced final": share(group["forced_final"]),
+            "with a child": share(group["child_usage"]),
             "turns": f"{group['turns']:.1f}",
         }
         for group in (groups.sort_values("pass_at_1", ascending=False).to_dict("records") if len(groups) else ())
