@@ -6,7 +6,7 @@ VENV := .venv/bin
 STUDY_FILE = $(if $(filter file,$(origin PARAMS)),params/sweeps/tiny.yaml,$(PARAMS))
 STUDY_OUT = $(if $(filter file,$(origin OUT)),outputs/tiny-study,$(OUT))
 
-.PHONY: help install demo study study-publish study-readme test test-unsloth test-vllm chaos peer-tests lab cold-start dataset dataset-check dataset-export lint clean soak bench-harness bench-train gpu-check gpu-check-table
+.PHONY: help install demo study study-publish study-readme test test-unsloth test-vllm chaos peer-tests lab lab-check cold-start dataset dataset-check dataset-export lint clean soak bench-harness bench-train gpu-check gpu-check-table
 
 help:  ## these lines
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
@@ -33,6 +33,9 @@ chaos: install  ## 166 hostile blocks, and 1,000 rollouts with faults in one of 
 
 peer-tests: install  ## the tests of rlms that any such REPL should pass, against this one (fetches its source)
 	@$(VENV)/python tests/peer/run.py
+
+lab-check: install  ## every notebook opened and run in a real JupyterLab in a headless Chromium; pictures in outputs/lab-check
+	@$(VENV)/python tests/lab_check.py
 
 lab: install  ## JupyterLab on the notebooks (LAB="--allow-root --no-browser" passes options on)
 	$(VENV)/jupyter lab --ServerApp.root_dir="$(CURDIR)" --ServerApp.preferred_dir="$(CURDIR)/notebooks" $(LAB)

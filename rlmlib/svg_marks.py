@@ -77,16 +77,8 @@ def _points(axis, mark: Mark, panel: Panel, figure, color: str):
         figure.colorbar(dots, ax=axis, label=panel.values, format=lambda value, _: f"{value:.0%}")
         return
     look = {"marker": MARKERS[STYLES[mark.style].marker], "s": 0.55 * mark.size**2, "linewidths": 1.8}
-    axis.scatter(
-        x,
-        y,
-        color=("white" if mark.white else "none") if mark.hollow else color,
-        edgecolors=color,
-        label=label,
-        zorder=3,
-        clip_on=False,
-        **look,
-    )
+    inside = ("white" if mark.white else "none") if mark.hollow else color
+    axis.scatter(x, y, color=inside, edgecolors=color, label=label, zorder=3, clip_on=False, **look)
 
 
 def _intervals(axis, mark: Mark):

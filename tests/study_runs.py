@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from unittest import mock
 
+import yaml
+
 from rlmlib import config, runs
 from rlmlib.engine import Attempt, row
 from rlmlib.harness.trajectory import Call, Rollout, Tokens, Turn
@@ -83,23 +85,14 @@ def attempt_of(outcome: Outcome, split: str, number: int, index: int, wording: s
     return Attempt(example, index, rollout_of(outcome), outcome.right and not outcome.missing and outcome.error is None)
 
 
-SEEDS = (42, 43, 44)
 GRID = {
     f"rank{rank}-lr{lr:g}": ("train", (42,), {"policy.lora": {"rank": rank, "alpha": 2 * rank}, "training.lr": lr})
     for rank in (4, 16, 64)
     for lr in (5e-5, 1e-3, 1e-2)
 }
-NAMED = {  # group: kind, seeds, changes, as in params/sweeps/tiny.yaml
-    "base": ("untrained", (42,), {}),
-    "plain": ("plain", (42,), {}),
-    "lora": ("train", (43, 44), {}),
-    "no-penalty": ("train", SEEDS, {"reward.beta_max": 0.0}),
-    "full": ("train", SEEDS, {"policy.tuning": "full", "training.lr": 2e-4}),
-    "shown": ("train", (42,), {"tasks.hidden_labels": 0.0}),
-    "hidden": ("train", (42,), {"tasks.hidden_labels": 1.0}),
-    "depth2": ("train", (42,), {"harness.depth": 2}),
-    "depth2-warm": ("train", (42,), {"harness.depth": 2, "sampling.temperature": 1.0}),
-    "depth2-bonus": ("train", (42,), {"harness.depth": 2, "sampling.temperature": 1.0, "reward.child_bonus": 0.2}),
+NAMED = {  # group: kind, seeds, changes
+    group: (extra.get("kind", "train"), tuple(extra.get("seeds", (42,))), extra.get("set", {}))
+    for group, extra in yaml.safe_load((ROOT / "params/sweeps/tiny.yaml").read_text())["runs"].items()
 }
 
 

@@ -109,11 +109,11 @@ CASES = [
          ends={"rank64-lr0.01-s42": End("timeout", "train: over the limit of 60 minutes")}),
     Case("high_rate_collapses", NOT_RUN, {"lora": even(0.5), QUICK.format(64): even(0.5)}, "needs a run of rank 64 at an lr over 0.001"),
     Case("three_phases", REPRODUCED, {"lora": even(0.5)},
-         "100.0 % [92.9, 100.0], lowest 0.0 % [0.0, 7.1], last 50.0 % [36.6, 63.4]", sampled={"lora": asking(10, 0, 5)}),
+         "100.0 % [92.9, 100.0], lowest 0.0 % [0.0, 7.1], then 50.0 % [36.6, 63.4]", sampled={"lora": asking(10, 0, 5)}),
     Case("three_phases", NOT, {"lora": even(0.5)}, sampled={"lora": asking(10, 9, 10)}),
     Case("three_phases", NOT, {"lora": even(0.5)}, sampled={"lora": asking(2, 0, 10)}),
     Case("three_phases", NOT, {"lora": even(0.5)}, sampled={"lora": asking(10, 0, 0)}),
-    Case("three_phases", NOT, {"lora": even(0.5)}, "lowest 20.0 % [11.2, 33.0], last 20.0 %", sampled={"lora": asking(10, 10, 2)}),
+    Case("three_phases", NOT, {"lora": even(0.5)}, "lowest 100.0 % [92.9, 100.0], then 20.0 %", sampled={"lora": asking(10, 10, 2)}),
     Case("three_phases", UNCLEAR, {"lora": even(0.5)}, sampled={"lora": asking(10, 0, 2)}),
     Case("three_phases", NOT_RUN, {"lora": even(0.5)}, "needs 15 training steps of rank16-lr0.001-s42"),
     Case("full_is_better", REPRODUCED, {"full": even(0.75), "lora": even(0.5)},
@@ -176,7 +176,7 @@ ANSWERS = [
      "right answers \u221225.0 points [\u221225.0, \u221225.0]; rollouts that ask the leaf +100.0 points"),
     ("labels", {"hidden": even(0.5, 0), "shown": even(0.25, 100)}, ("fewer rollouts that ask the leaf", "more right answers"), ""),
     ("bonus", {"depth2-bonus": even(0.25, children=1), "depth2-warm": even(0.5)},
-     ("more rollouts with children", "fewer right answers"), "bonus 0.2: children in 100.0 % [100.0, 100.0] of the rollouts"),
+     ("more rollouts with children", "fewer right answers"), ": children in 100.0 % [100.0, 100.0] of the rollouts"),
     ("bonus", {"depth2-bonus": even(0.5), "depth2-warm": even(0.5)}, ("no clear change in rollouts with children or right answers",), ""),
 ]  # fmt: skip
 
@@ -222,7 +222,7 @@ def test_claims_name_the_runs_that_their_figures_come_from(whole):
 
 def test_a_single_seed_is_told(whole):
     ours = dict(zip((check.__name__ for check in CHECKS), whole["ours"], strict=True))
-    assert ours["bonus"].endswith("; one seed of depth2, depth2-bonus") and ours["rate_matters_as_rank"].endswith("; one seed of each")
+    assert ours["bonus"].endswith("; one seed of depth2-bonus, depth2-warm") and ours["rate_matters_as_rank"].endswith("; one seed of each")
     assert "one seed" not in ours["full_is_better"] and ours["depth_gains_nothing"].endswith("; one seed of depth2")
 
 

@@ -378,7 +378,7 @@ def test_children_that_nobody_starts_are_said_so(frames):
     unused = frames["groups"].assign(child_usage=0.0, child_usage_low=0.0, child_usage_high=0.0)
     chart = depth_two(frames["steps"], unused)
     drawn(chart)
-    assert chart.title == "At depth 2, no held-out rollout starts a child, in none of 2 groups"
+    assert chart.title == "At depth 2, no held-out rollout starts a child, in any of 2 groups"
 
 
 @pytest.mark.parametrize("missing", ["steps", "groups"])

@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 import yaml
-from study_runs import GRID, NAMED, QUESTIONS, ROLLOUTS, STEPS, End, Outcome, evaluate, even, of_groups, planned, study, train, uneven
+from study_runs import GRID, QUESTIONS, ROLLOUTS, STEPS, End, Outcome, evaluate, even, of_groups, planned, study, train, uneven
 
 from rlmlib.behaviour import KINDS
 from rlmlib.errors import RunError
@@ -63,17 +63,11 @@ def groups(folder):
     return frames.load_groups(folder).set_index("group")
 
 
-def test_made_up_runs_are_those_of_the_tiny_study():
+def test_made_up_grid_is_that_of_the_tiny_study():
     values = yaml.safe_load((ROOT / "params/sweeps/tiny.yaml").read_text())
-    seeds = values["seeds"]
-    extras = {name: (e.get("kind", "train"), tuple(e.get("seeds", seeds)), e.get("set", {})) for name, e in values["runs"].items()}
-    assert extras == NAMED
-    names = {f"{grid.label('policy.lora', lora)}-{grid.label('training.lr', lr)}" for lora, lr in axes(values["axes"])}
-    assert names == set(GRID)
-
-
-def axes(found):
-    return [(lora, lr) for lora in found["policy.lora"] for lr in found["training.lr"]]
+    loras, rates = values["axes"]["policy.lora"], values["axes"]["training.lr"]
+    assert values["seeds"] == [42]
+    assert set(GRID) == {f"{grid.label('policy.lora', lora)}-{grid.label('training.lr', lr)}" for lora in loras for lr in rates}
 
 
 # --- runs ------------------------------------------------------------------------------------

@@ -299,7 +299,7 @@ def parents(tmp_path_factory):
     told.folder.write({"first": {"kind": "untrained"}, "second": {"kind": "plain"}}, at_once=1)
     stop_parent(told)
     kill_parent(told)
-    told.last = told.folder.sweep()
+    told.last = told.folder.sweep("--at-once", "2")
     return told
 
 

@@ -22,7 +22,7 @@ KINDS = {  # column: name, style; from the bottom of the stack
 }
 SHOWN = ("lora", "no-penalty", "full")
 INSIDE = 0.13  # thickness of a band, as a share, that a name fits in
-SEEN = 0.005  # largest share of a band that gets no name if it stays below
+SEEN = 0.01  # largest share of a band that gets no name if it stays below
 CHARACTER = 0.012  # of a panel's width
 HEIGHT = 0.8  # of a panel
 QUANTILES = {"median": 0.5, "p95": 0.95}
@@ -101,8 +101,9 @@ def _phases_title(first: dict, last: dict, labels: dict[str, str]) -> str:
     broad = [f"{percent(first[group]['broad'])} to {percent(share['broad'])} ({labels[group]})" for group, share in last.items()]
     kinds = {share.idxmax() for share in last.values()}
     if len(kinds) == 1:
-        shares = sorted(percent(share.max()) for share in last.values())
-        return f"Broad calls go from {listed(broad)}; most end with {KINDS[kinds.pop()][0]} ({' to '.join(dict.fromkeys((shares[0], shares[-1])))})"
+        shares = sorted(float(share.max()) for share in last.values())
+        ends = " to ".join(dict.fromkeys((percent(shares[0]), percent(shares[-1]))))
+        return f"Broad calls go from {listed(broad)}; most end with {KINDS[kinds.pop()][0]} ({ends})"
     most: dict[str, list[str]] = {}
     for group, share in last.items():
         most.setdefault(KINDS[share.idxmax()][0], []).append(f"{percent(share.max())} of {labels[group]}")

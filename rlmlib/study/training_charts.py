@@ -194,7 +194,7 @@ def _depth_title(sampled: "pd.DataFrame", used: "pd.DataFrame") -> str:
     if len(used):
         rows = used.sort_values("child_usage", ascending=False).to_dict("records")
         if not used["child_usage"].any():
-            return f"At depth 2, no held-out rollout starts a child{f', in none of {len(rows)} groups' if len(rows) > 1 else ''}"
+            return f"At depth 2, no held-out rollout starts a child{f', in any of {len(rows)} groups' if len(rows) > 1 else ''}"
         told = [f"{percent(row['child_usage'])} of {row['label']}" for row in rows]
         return f"Held-out rollouts that start a child: {listed(told)}"
     span = window(sampled["step"].nunique())

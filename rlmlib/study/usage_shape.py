@@ -24,7 +24,8 @@ def rule_of_phases() -> str:
 class Shape:
     """How the share of rollouts that ask the leaf goes over a run's training, in means over WINDOW steps. Raises Missing.
 
-    The lowest mean is that of the steps that look lowest, so its interval is a little too low.
+    The lowest mean is of steps before the last ones, with which it is compared. It is that of the steps that look lowest, so its
+    interval is a little too low.
     """
 
     def __init__(self, run: Run):
@@ -34,7 +35,7 @@ class Shape:
         self._prompts = run.params.training.rollouts_per_prompt  # rollouts that count as one, as they are of one prompt
         self._asked = np.array([(row["broad"] + row["selective"]) * row["rollouts"] for row in rows])
         self._rollouts = np.array([row["rollouts"] for row in rows])
-        means = [self._share(start)[0] for start in range(len(rows) - WINDOW + 1)]
+        means = [self._share(start)[0] for start in range(len(rows) - 2 * WINDOW + 1)]
         self.first, self.low, self.last = self._share(0), self._share(int(np.argmin(means))), self._share(len(rows) - WINDOW)
 
     def _share(self, start: int) -> Triple:
@@ -47,4 +48,4 @@ class Shape:
 
     def __str__(self) -> str:
         first, low, last = (interval(part, share) for part in (self.first, self.low, self.last))
-        return f"{first}, lowest {low}, last {last}"
+        return f"{first}, lowest {low}, then {last}"
