@@ -4,8 +4,9 @@ A verdict is a rule on an interval: `reproduced` where the whole 95 % interval m
 does, else `unclear`. Questions that the write-up left open have an answer in place of a verdict, by the same kind of rule. Where a
 run is missing, the table says which. Runs that ended early are in no mean, and are named beside it.
 
-What the intervals do not hold: of a group with one seed the luck of its training (the grid of ranks and rates is such), and that
-many verdicts are read at once, of which one may well be chance.
+A group of one seed, as every run of the grid of ranks and rates is, is compared as if its training had the luck of the groups of
+several: the spread of their seeds is in the interval. No interval knows that many verdicts are read at once, of which one may well be
+chance.
 """
 
 from collections import Counter
@@ -20,6 +21,7 @@ from ..wording import interval, share, signed, tokens
 from .evidence import Evidence, Missing, crossing, evidence, hopeless, spread, without_final
 from .frames import Run, values_of
 from .open_questions import bonus, labels, penalty
+from .seeds import difference
 from .seeds import interval as interval_of
 from .shares import clustered_share, design_effect, less
 from .usage_shape import Shape, rule_of_phases
@@ -107,7 +109,8 @@ def rate_matters_as_rank(found: Evidence) -> Claim:
     runs = [found.at(*key) for key in keys]
     values = [[values_of(run, "correct")] for run in runs]
     means = np.array([value.mean for [value] in values])
-    apart = interval_of(lambda drawn: spread(drawn, keys, 1) - spread(drawn, keys, 0), values, found.params)
+    luck = [found.usual_luck("correct")] * len(runs)
+    apart = interval_of(lambda drawn: spread(drawn, keys, 1) - spread(drawn, keys, 0), values, found.params, luck)
     others = len(found.grid) - len(keys)
     ours = (
         f"right answers spread over {100 * spread(means, keys, 1):.1f} points by rate and {100 * spread(means, keys, 0):.1f} by rank: "
@@ -131,7 +134,8 @@ def low_rate_underfits(found: Evidence) -> Claim:
     gaps, runs = {}, []
     for rank in sorted({rank for rank, _ in found.grid}):
         slow, quick = found.at(rank, lowest), found.at(rank, middle)
-        gaps[rank] = interval_of(lambda m: m[0] - m[1], [[values_of(quick, "correct")], [values_of(slow, "correct")]], found.params)
+        values = [[values_of(run, "correct")] for run in (quick, slow)]
+        gaps[rank] = difference(*values, found.params, [found.usual_luck("correct")] * 2)
         runs += [slow.name, quick.name]
     ours = f"right answers at lr {middle:g} less those at {lowest:g}: " + "; ".join(
         f"rank {rank} {signed(gap, share)}" for rank, gap in gaps.items()

@@ -48,11 +48,22 @@ class Evidence:
 
     def difference(self, first: str, second: str, measure: str) -> Triple:
         """first less second."""
-        return seeds.difference(self.values(first, measure), self.values(second, measure), self.params)
+        luck = [self.luck(group, measure) for group in (first, second)]
+        return seeds.difference(self.values(first, measure), self.values(second, measure), self.params, luck)
 
     def ratio(self, first: str, second: str, measure: str) -> Triple:
         """first over second."""
-        return seeds.ratio(self.values(first, measure), self.values(second, measure), self.params)
+        luck = [self.luck(group, measure, relative=True) for group in (first, second)]
+        return seeds.ratio(self.values(first, measure), self.values(second, measure), self.params, luck)
+
+    def luck(self, group: str, measure: str, relative: bool = False) -> float:
+        """Spread of a measure over trainings for a group of one: that of the trained groups of several seeds. Else 0, see seeds.py."""
+        runs = self.runs(group)
+        return self.usual_luck(measure, relative) if len(runs) == 1 and runs[0].kind == "train" else 0.0
+
+    def usual_luck(self, measure: str, relative: bool = False) -> float:
+        trained = [runs for runs in self.groups.values() if runs[0].kind == "train" and len(runs) > 1]
+        return seeds.spread_of_seeds([[values_of(run, measure).mean for run in runs] for runs in trained], relative)
 
     def told(self, group: str, measure: str = "correct", form: Callable[[float], str] = share) -> str:
         return interval(self.level(group, measure), form)
