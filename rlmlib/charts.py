@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .drawing import CONFIG, plotly_figure, static_png, static_svg
-from .panels import Mark, Panel
+from .drawing.panels import Mark, Panel
 from .runs import write_bytes, write_text
 
 if TYPE_CHECKING:

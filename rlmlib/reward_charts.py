@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from .axes import short
 from .charts import Chart, count
 from .config import Reward
-from .panels import Mark, Panel
+from .drawing.axes import short
+from .drawing.panels import Mark, Panel
 from .scoring.length_penalties import PENALTIES, all_rewards
 from .scoring.reward import STUDY, Outcome, beta, rewards
 

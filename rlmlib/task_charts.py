@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .axes import short
 from .charts import Chart, change, count, percent
-from .panels import Mark, Panel
+from .drawing.axes import short
+from .drawing.panels import Mark, Panel
 
 if TYPE_CHECKING:
     import pandas as pd

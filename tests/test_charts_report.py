@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from rlmlib import axes, charts, config, panels, report, reward_charts, wording
+from rlmlib import charts, config, report, reward_charts, wording
+from rlmlib.drawing import axes, panels
 from rlmlib.engine import Attempt, row
 from rlmlib.errors import RunError
 from rlmlib.harness.trajectory import Call, Rollout, Tokens, Turn
@@ -155,7 +156,7 @@ def test_three_questions_are_shown_before_and_after(markup):
 
 
 def test_figures_are_written_in_three_forms(full):
-    assert {p.name for p in (full / "figures").iterdir()} == {f"{name}.{kind}" for name in NAMES for kind in ("json", "svg", "csv")}
+    assert {p.name for p in (full / "figures").iterdir()} == {f"{name}.{kind}" for name in NAMES for kind in ("json", "svg", "png", "csv")}
 
 
 def test_report_is_the_same_when_rendered_again(full, page):

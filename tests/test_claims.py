@@ -226,6 +226,31 @@ def test_a_single_seed_is_told(whole):
     assert "one seed" not in ours["full_is_better"] and ours["depth_gains_nothing"].endswith("; one seed of depth2")
 
 
+def lucky(spread: float):
+    """Half of the rollouts right; of the three seeds a share `spread` more or less."""
+    return lambda seed, question, index: Outcome((question * ROLLOUTS + index) % 8 < 8 * (0.5 + spread * (seed - 43)))
+
+
+@pytest.mark.parametrize(("spread", "answer"), [(0.0, "more right answers"), (0.25, "no clear change")])
+def test_a_group_of_one_seed_is_compared_with_the_luck_of_those_of_several(tmp_path, spread, answer):
+    """25 points between two runs are nothing where the seeds of others are as far apart."""
+    told = {"lora": lucky(spread), "hidden": even(0.75), "shown": even(0.5)}
+    claim = verdict_on(tmp_path, Case("labels", "", told))
+    assert answer in claim.verdict.split("ask the leaf")[1] or f"{answer} in rollouts that ask the leaf or right answers" in claim.verdict
+    assert "right answers +25.0 points" in claim.ours
+
+
+def test_luck_of_the_grid_is_that_of_the_groups_of_several_seeds(tmp_path):
+    told = {"no-penalty": lucky(0.25), "lora": even(0.75), SLOW.format(16): even(0.5)}
+    assert verdict_on(tmp_path, Case("low_rate_underfits", UNCLEAR, told)).verdict == UNCLEAR
+
+
+@pytest.mark.parametrize("group", ["base", "plain", "full"])
+def test_untrained_policies_and_groups_of_several_seeds_need_no_luck_of_others(tmp_path, group):
+    found = evidence(read_runs(study(tmp_path, {"full": lucky(0.25), "base": even(0.5), "plain": even(0.5), "depth2": even(0.5)})))
+    assert found.luck(group, "correct") == 0.0 and found.luck("depth2", "correct") == pytest.approx(0.25)
+
+
 def test_seeds_that_ended_early_are_told(tmp_path):
     made = study(tmp_path, {"full": even(0.75), "lora": even(0.5)}, ends={"full-s43": BROKEN, "lora-s44": End("timeout", "slow")})
     claim = checked(NAMES["full_is_better"], evidence(read_runs(made)))

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlmlib import axes, cells, labels
-from rlmlib.drawing import plotly_figure, static_svg
-from rlmlib.layout import heading, places, row_heights
-from rlmlib.panels import STYLES, Mark, Panel
-from rlmlib.svg_marks import draw_mark
+from rlmlib.drawing import axes, cells, labels, plotly_figure, static_svg
+from rlmlib.drawing.layout import heading, places, row_heights
+from rlmlib.drawing.panels import STYLES, Mark, Panel
+from rlmlib.drawing.svg_marks import draw_mark
 
 X = [1.0, 2.0, 3.0]
 MARKS = {

@@ -6,7 +6,7 @@ import pytest
 
 from rlmlib import reward_charts
 from rlmlib.config import Reward
-from rlmlib.panels import STYLES
+from rlmlib.drawing.panels import STYLES
 from rlmlib.reward_explorer import GROUP
 from rlmlib.scoring.length_penalties import PENALTIES, all_rewards
 from rlmlib.scoring.reward import Outcome

@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 from rlmlib.config import validate
 from rlmlib.errors import RunError
 from rlmlib.scoring.passk import bootstrap_weights, mean_interval
-from rlmlib.study.seeds import Values, bounds, difference, interval, interval_over_seeds, ratio, resampled, shared_examples
+from rlmlib.study.seeds import (
+    Values,
+    bounds,
+    difference,
+    interval,
+    interval_over_seeds,
+    ratio,
+    resampled,
+    shared_examples,
+    spread_of_seeds,
+)
 
 PARAMS = validate({"name": "test", "seed": 7, "evaluation": {"bootstrap": 400}})
 FAMILIES = ["a", "a", "a", "b", "b", "c"]
@@ -187,6 +197,47 @@ def test_ends_of_plain_numbers_are_their_percentiles(numbers):
 def test_a_formula_may_take_any_number_of_groups():
     groups = [[values([v] * 6)] for v in (0.1, 0.5, 0.4)]
     assert interval(lambda means: means.max(0) - means.min(0), groups, PARAMS) == pytest.approx((0.4, 0.4, 0.4))
+
+
+# --- the luck of a group of one seed -----------------------------------------------------------
+
+
+def test_spread_of_seeds_is_pooled_over_groups_of_several():
+    """Squares .02 and .08 about the means of two groups, three degrees of freedom; a group of one has none."""
+    assert spread_of_seeds([[0.4, 0.5, 0.6], [0.1, 0.5], [0.9]]) == pytest.approx(((0.02 + 0.08) / 3) ** 0.5)
+
+
+def test_spread_of_seeds_of_one_group_is_its_standard_deviation():
+    assert spread_of_seeds([[1.0, 2.0, 4.0]]) == pytest.approx(np.std([1, 2, 4], ddof=1))
+
+
+def test_relative_spread_is_of_logarithms_and_knows_nothing_of_zeros():
+    assert spread_of_seeds([[1.0, math.e], [0.0, 5.0]], relative=True) == pytest.approx(0.5**0.5)
+
+
+@pytest.mark.parametrize("groups", [[], [[0.5]], [[0.5], [0.1]]])
+def test_without_a_group_of_several_seeds_no_spread_is_known(groups):
+    assert spread_of_seeds(groups) == spread_of_seeds(groups, relative=True) == 0.0
+
+
+def test_luck_of_a_group_widens_a_difference_and_leaves_its_value():
+    """Questions leave no doubt here: the interval is that of the two normal distributions, sd .05 together."""
+    many = validate({"name": "test", "evaluation": {"bootstrap": 20_000}})
+    value, low, high = difference([values([0.6] * 6)], [values([0.5] * 6)], many, [0.03, 0.04])
+    assert value == pytest.approx(0.1) and (low, high) == pytest.approx((0.1 - 0.098, 0.1 + 0.098), abs=0.004)
+
+
+def test_luck_of_a_group_is_a_factor_of_a_ratio():
+    many = validate({"name": "test", "evaluation": {"bootstrap": 20_000}})
+    value, low, high = ratio([values([4] * 6)], [values([2] * 6)], many, [0.5, 0.0])
+    assert value == pytest.approx(2.0) and (low, high) == pytest.approx((2 * math.exp(-0.98), 2 * math.exp(0.98)), rel=0.05)
+
+
+@calmly
+@given(shares, shares)
+def test_no_luck_changes_nothing(first, second):
+    known = difference([values(first)], [values(second)], PARAMS)
+    assert difference([values(first)], [values(second)], PARAMS, [0.0, 0.0]) == known
 
 
 # --- examples that not all runs have -----------------------------------------------------------

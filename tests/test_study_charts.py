@@ -521,7 +521,7 @@ def test_bands_of_a_stack_lie_on_one_another_and_fill_the_panel(charts):
 
 
 def test_bands_differ_without_colour(charts):
-    from rlmlib.panels import STYLES
+    from rlmlib.drawing.panels import STYLES
 
     bands = [mark for mark in charts["study_phases"].panels[0].marks if mark.kind == "area"]
     assert len({STYLES[mark.style].hatch for mark in bands}) == len(bands) == 4

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from rlmlib import config, task_charts
-from rlmlib.axes import whole_step
+from rlmlib.drawing.axes import whole_step
 from rlmlib.execute import execute
 from rlmlib.notebook import ROOT
 from rlmlib.scoring.static import is_correct

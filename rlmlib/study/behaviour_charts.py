@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..axes import percent_names
 from ..charts import Chart, count, percent, window
-from ..panels import Mark, Panel
+from ..drawing.axes import percent_names
+from ..drawing.panels import Mark, Panel
 from .looks import between, chosen, has, listed, names, seeds_told, styles
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..axes import LogPlaces, log_places
 from ..charts import Chart, count, percent
-from ..panels import Mark, Panel
+from ..drawing.axes import LogPlaces, log_places
+from ..drawing.panels import Mark, Panel
 from .looks import between, capital, has, listed, styles
 
 if TYPE_CHECKING:

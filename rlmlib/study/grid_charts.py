@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..charts import Chart, count, percent
-from ..panels import Mark, Panel
+from ..drawing.panels import Mark, Panel
 from .looks import between, has, rate_name
 from .post_mortem_charts import ENDED, short_reason
 

@@ -4,9 +4,9 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..axes import log_places
 from ..charts import Chart, percent
-from ..panels import Mark, Panel
+from ..drawing.axes import log_places
+from ..drawing.panels import Mark, Panel
 from .looks import SPARE, between, has, listed, short_name
 
 if TYPE_CHECKING:

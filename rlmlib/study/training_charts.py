@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..axes import log_places
 from ..charts import Chart, change, count, percent, window
-from ..panels import Mark, Panel
+from ..drawing.axes import log_places
+from ..drawing.panels import Mark, Panel
 from .looks import capital, chosen, has, listed, names, questions_told, seeds_told, styles
 from .post_mortem_charts import post_mortem, post_mortem_table
 

@@ -4,7 +4,7 @@ A chart is a list of panels and a panel a list of marks, so the static twin cann
 numbers than the interactive figure.
 """
 
-from .plotly_drawing import CONFIG, plotly_figure
-from .svg_drawing import static_png, static_svg
+from .plotly_figure import CONFIG, plotly_figure
+from .svg_figure import static_png, static_svg
 
 __all__ = ["CONFIG", "plotly_figure", "static_png", "static_svg"]
