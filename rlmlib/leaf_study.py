@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from .config import Tasks
 from .models.base import Leaf
+from .scoring.passk import wilson
 from .tasks.base import Example
 from .tasks.mixture import example
 from .tiny.scripts import key_of
@@ -33,7 +34,7 @@ async def _measure(leaf, per_family, lengths, seed) -> list[dict]:
         for family, chosen in questions.items():
             replies = [await leaf.complete(f"{q.question}\n{excerpt(q, length, seed)}") for q in chosen]
             right = sum(reply.text == q.answer for reply, q in zip(replies, chosen, strict=True))
-            low, high = wilson(right, len(chosen))
+            _, low, high = wilson(right, len(chosen))
             tokens = sum(reply.prompt_tokens for reply in replies) / len(chosen)
             measured = {"n": len(chosen), "accuracy": right / len(chosen), "low": low, "high": high, "tokens": tokens}
             rows.append({"excerpt_chars": length, "family": family, **measured})
@@ -68,10 +69,3 @@ def excerpt(question: Example, length: int, seed: int = 0) -> str:
             chosen.add(i)
             size += len(lines[i]) + 1
     return "\n".join(lines[i] for i in sorted(chosen))
-
-
-def wilson(right: int, n: int, z: float = 1.96) -> tuple[float, float]:
-    """95 % interval of a share (Wilson 1927)."""
-    p, square = right / n, z * z / n
-    middle, half = (p + square / 2) / (1 + square), z * ((p * (1 - p) / n + square / (4 * n)) ** 0.5) / (1 + square)
-    return max(0.0, middle - half), min(1.0, middle + half)

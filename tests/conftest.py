@@ -7,8 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from rlmlib.notebook import ROOT
+
+settings.register_profile("no clock", deadline=None)  # a busy machine is no fault of the code
+settings.load_profile("no clock")
 
 REBUILD_TEST = "test_rebuilt_policy_behaves_like_the_shipped_one"
 SCRIPT = Path(__file__).with_name("rebuild.py")

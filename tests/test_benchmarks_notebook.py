@@ -19,7 +19,9 @@ def test_the_notebook_runs_offline_and_goes_on(tmp_path):
     results = read_results(tmp_path / "out/results.jsonl")
     assert len(results) == 12 and {r.benchmark for r in results} == {"s_niah", "oolong", "oolong_pairs"}
     assert all(r.error is None for r in results)
-    assert {path.name for path in (tmp_path / "out/figures").iterdir()} == {f"score_by_length.{kind}" for kind in ("json", "svg", "png", "csv")}
+    assert {path.name for path in (tmp_path / "out/figures").iterdir()} == {
+        f"score_by_length.{kind}" for kind in ("json", "svg", "png", "csv")
+    }
     tables = [
         output.data["text/html"] for cell in executed.cells for output in cell.get("outputs", []) if "text/html" in output.get("data", {})
     ]

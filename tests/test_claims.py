@@ -231,13 +231,11 @@ def lucky(spread: float):
     return lambda seed, question, index: Outcome((question * ROLLOUTS + index) % 8 < 8 * (0.5 + spread * (seed - 43)))
 
 
-@pytest.mark.parametrize(("spread", "answer"), [(0.0, "more right answers"), (0.25, "no clear change")])
-def test_a_group_of_one_seed_is_compared_with_the_luck_of_those_of_several(tmp_path, spread, answer):
+@pytest.mark.parametrize(("spread", "clear"), [(0.0, True), (0.25, False)])
+def test_a_group_of_one_seed_is_compared_with_the_luck_of_those_of_several(tmp_path, spread, clear):
     """25 points between two runs are nothing where the seeds of others are as far apart."""
-    told = {"lora": lucky(spread), "hidden": even(0.75), "shown": even(0.5)}
-    claim = verdict_on(tmp_path, Case("labels", "", told))
-    assert answer in claim.verdict.split("ask the leaf")[1] or f"{answer} in rollouts that ask the leaf or right answers" in claim.verdict
-    assert "right answers +25.0 points" in claim.ours
+    claim = verdict_on(tmp_path, Case("labels", "", {"lora": lucky(spread), "hidden": even(0.75), "shown": even(0.5)}))
+    assert ("more right answers" in claim.verdict) is clear and "right answers +25.0 points" in claim.ours
 
 
 def test_luck_of_the_grid_is_that_of_the_groups_of_several_seeds(tmp_path):

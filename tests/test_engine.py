@@ -28,6 +28,7 @@ class Sampler:
         pass
 
 
+POLICY = object()  # stands for one: what samples from it is put in its place
 EXAMPLE = Example("e", "research", "task", "train", "q?", "the context", "1")
 
 
@@ -37,7 +38,7 @@ def run(monkeypatch, *lines, score=None, example=EXAMPLE):
     monkeypatch.setattr(engine, "build_sampler", lambda params, policy, together, folder: sampler)
     if score:
         monkeypatch.setattr(engine, "is_correct", score)
-    with Engine(validate({"name": "test"}), None) as running:
+    with Engine(validate({"name": "test"}), POLICY) as running:
         return running.run([Job(example, index, (index,)) for index in range(len(lines))]), sampler
 
 
@@ -88,9 +89,9 @@ def test_nothing_slow_is_started_where_a_leaf_cannot_be_made(monkeypatch):
     started = []
     monkeypatch.setattr(engine, "build_sampler", lambda *_: started.append("sampler"))
     with pytest.raises(ConfigError, match="base_url"):
-        Engine(validate({"name": "test", "leaf": {"engine": "openai", "model": "m"}}), None)
+        Engine(validate({"name": "test", "leaf": {"engine": "openai", "model": "m"}}), POLICY)
     with pytest.raises(ConfigError, match="base_url"):
-        Engine(validate({"name": "test", "judge": {"engine": "openai", "model": "m"}}), None)
+        Engine(validate({"name": "test", "judge": {"engine": "openai", "model": "m"}}), POLICY)
     assert started == []
 
 
@@ -103,5 +104,5 @@ def test_what_is_open_is_closed_where_the_sampler_does_not_start(monkeypatch):
         monkeypatch.setattr(kind, "close", lambda self, close=kind.close: (closed.append(type(self).__name__), close(self)))
     monkeypatch.setattr(engine, "build_sampler", fails)
     with pytest.raises(InfrastructureError, match="no server"):
-        Engine(validate({"name": "test"}), None)
+        Engine(validate({"name": "test"}), POLICY)
     assert sorted(closed) == ["BackgroundLoop", "ReplServer"]

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -61,6 +62,21 @@ def stage(run, tmp_path, monkeypatch):
     yield start
     for process in started:
         process.end()
+
+
+@pytest.fixture
+def sleeper():
+    """Starts a process with a mark, in a session of its own."""
+    started = []
+
+    def start(mark: str) -> subprocess.Popen:
+        started.append(subprocess.Popen(["sleep", "1000"], env=os.environ | {MARK: mark}, start_new_session=True))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
 
 
 def ended(process: StageProcess) -> StageProcess:
@@ -119,18 +135,30 @@ def test_ending_twice_is_harmless(stage):
     assert process.poll() == 3
 
 
-def test_what_another_stage_started_is_left_alone(stage):
-    with subprocess.Popen(["sleep", "1000"], env=os.environ | {MARK: "another"}, start_new_session=True) as other:
-        ended(stage("exit 0"))
-        assert other.poll() is None
-        other.kill()
+def test_one_that_was_started_while_others_were_ended_is_ended_too(stage, sleeper, monkeypatch):
+    process, late = stage("sleep 1000"), []
+
+    def marked_then(mark: str) -> list[int]:
+        found = marked(mark)
+        if not late:
+            late.append(sleeper(mark))
+        return found
+
+    monkeypatch.setattr(stages, "marked", marked_then)
+    process.end()
+    assert late[0].wait(WAIT_S) == -signal.SIGKILL
 
 
-def test_marked_processes_are_found_by_the_whole_mark():
-    with subprocess.Popen(["sleep", "1000"], env=os.environ | {MARK: "test-mark-1"}) as process:
-        wait_for(lambda: marked("test-mark-1"))
-        assert marked("test-mark-1") == [process.pid] and marked("test-mark") == []
-        process.kill()
+def test_what_another_stage_started_is_left_alone(stage, sleeper):
+    other = sleeper(uuid.uuid4().hex)
+    ended(stage("exit 0"))
+    assert other.poll() is None
+
+
+def test_marked_processes_are_found_by_the_whole_mark(sleeper):
+    mark = uuid.uuid4().hex
+    process = sleeper(mark)
+    assert wait_for(lambda: marked(mark)) == [process.pid] and marked(mark[:-1]) == []
 
 
 def test_a_changed_title_cannot_hide_the_mark(stage, run):

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from rlmlib.study.shares import clustered_share, design_effect, less, wilson
+from rlmlib.scoring.passk import wilson
+from rlmlib.study.shares import clustered_share, design_effect, less
 
 calmly = settings(deadline=None, max_examples=50)
 clusters = st.lists(st.integers(1, 8).flatmap(lambda size: st.tuples(st.integers(0, size), st.just(size))), min_size=1, max_size=20)

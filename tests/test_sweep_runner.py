@@ -265,6 +265,12 @@ def test_a_running_run_gives_signs_of_life(stages, tmp_path, monkeypatch):
     assert 10 < beats.count(("running", "evaluate base")) < 100
 
 
+def test_a_new_stage_is_told_at_once(stages, tmp_path):
+    stages.looks, seen = {"a": 2}, set()
+    run_sweep(tmp_path, "a", kind="train", show=lambda states: seen.update(state.reason for state in states))
+    assert {"train", "evaluate trained"} <= seen
+
+
 # --- interruption
 
 

@@ -71,3 +71,13 @@ def quantile_intervals(groups: Sequence[Sequence[float]], qs: Sequence[float], c
             picks[row, start : start + len(weights)] = (weights < q * weights[:, -1:]).sum(1)
     bounds = np.percentile(ordered[np.minimum(picks, len(flat) - 1)], (2.5, 97.5), axis=1)
     return [(quantile(flat, q), float(low), float(high)) for q, low, high in zip(qs, *bounds, strict=True)]
+
+
+def wilson(hits: float, total: float, z: float = 1.96) -> tuple[float, float, float]:
+    """(share, low, high): the 95 % interval of a share (Wilson 1927). Raises ValueError where the total is 0."""
+    if not total:
+        raise ValueError("a share of none has no interval")
+    p, extra = hits / total, z * z / total
+    centre = (p + extra / 2) / (1 + extra)
+    half = z / (1 + extra) * float(np.sqrt(p * (1 - p) / total + extra / (4 * total)))
+    return float(p), float(max(0.0, centre - half)), float(min(1.0, centre + half))

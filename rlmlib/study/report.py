@@ -163,8 +163,15 @@ def how(study: Study) -> dict:
         "seeds": ", ".join(map(str, sorted(runs["seed"].unique()))),
         "train_time": duration(trained["train_seconds"].sum()),
         "eval_time": duration(runs["eval_seconds"].fillna(0).sum()),
+        "reference": reference(study),
         "base": next((run.params for run in frames.read_runs(study.folder)), None),
     }
+
+
+def reference(study: Study) -> str:
+    """Rank and rate of the runs that are called LoRA."""
+    found = [run.params for run in frames.read_runs(study.folder) if run.group == "lora"]
+    return f"rank {found[0].policy.lora.rank}, lr {found[0].training.lr:g}" if found else "not run"
 
 
 def group_table(groups: "pd.DataFrame") -> "pd.DataFrame":

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..scoring.passk import wilson
 from .seeds import Triple
 
 Cluster = tuple[int, int]  # hits, rollouts
@@ -30,16 +31,6 @@ def clustered_share(clusters: Sequence[Cluster], effect: float | None = None) ->
     hits, sizes = np.array(clusters).T
     total = sizes.sum() / (design_effect(clusters) if effect is None else effect)
     return wilson(hits.sum() / sizes.sum() * total, total)
-
-
-def wilson(hits: float, total: float, z: float = 1.96) -> Triple:
-    """(share, low, high): the 95 % interval of a share (Wilson 1927). Raises ValueError where the total is 0."""
-    if not total:
-        raise ValueError("a share of none has no interval")
-    p, extra = hits / total, z * z / total
-    centre = (p + extra / 2) / (1 + extra)
-    half = z / (1 + extra) * float(np.sqrt(p * (1 - p) / total + extra / (4 * total)))
-    return float(p), float(max(0.0, centre - half)), float(min(1.0, centre + half))
 
 
 def less(first: Triple, second: Triple, times: float = 1.0) -> Triple:

@@ -2,11 +2,12 @@
 
 import numpy as np
 
+from ..scoring.passk import wilson
 from ..wording import interval, share
 from .evidence import Missing
 from .frames import Run, phases
 from .seeds import Triple
-from .shares import less, wilson
+from .shares import less
 from .verdicts import above, all_of, below
 
 WINDOW = 5  # steps of a mean
