@@ -58,10 +58,12 @@ def by_part(split: dict, kind: str) -> "pd.DataFrame":
 
 
 def greedy_beside_sampled(summary: dict) -> "pd.DataFrame":
-    """A row a split: pass@1 and leaf tokens of sampled rollouts, and of one greedy rollout a question; none where none was run."""
+    """A row a split: pass@1 and leaf tokens of sampled rollouts, and of one greedy rollout a question; a note where none was run."""
     import pandas as pd
 
     greedy = summary.get("greedy", {})
+    if not greedy:
+        return pd.DataFrame({"note": ["evaluation.greedy is off: no greedy rollout was run"]})
     return pd.DataFrame(
         {
             "split": split,
@@ -76,11 +78,11 @@ def greedy_beside_sampled(summary: dict) -> "pd.DataFrame":
 
 
 def less_base(run: RunDir, label: str, params: Params) -> "pd.DataFrame":
-    """A row a measure: what an evaluation has more than eval/base on the same questions, with intervals; empty without a base."""
+    """A row a measure: what an evaluation has more than eval/base on the same questions, with intervals; a note without a base."""
     import pandas as pd
 
     base, other = ([r for r in read_jsonl(run / f"eval/{name}/rollouts.jsonl") if r["split"] == "heldout"] for name in ("base", label))
     if not base or label == "base":
-        return pd.DataFrame()
+        return pd.DataFrame({"note": ["there is nothing to compare: eval/base has not been made here, or is this evaluation itself"]})
     differences = {name: paired_difference(base, other, params, name) for name in RATES}
     return pd.DataFrame({"measure": name, "less base": signed(triple, form_of(name))} for name, triple in differences.items())

@@ -9,8 +9,9 @@ if TYPE_CHECKING:
 
 DIGITS = 3  # significant ones of a column's largest number
 WIDEST = "46em"  # of a text; a longer one goes on in the next line
+NARROWEST = "7em"  # of a text column beside many others: else its words are broken letter by letter
 CELL = "padding: 0.3em 0.7em; vertical-align: top"
-TEXT = f"{CELL}; text-align: left; max-width: {WIDEST}; white-space: pre-wrap; overflow-wrap: anywhere"
+TEXT = f"{CELL}; text-align: left; min-width: {NARROWEST}; max-width: {WIDEST}; white-space: pre-wrap; overflow-wrap: anywhere"
 NUMBER = f"{CELL}; text-align: right; white-space: nowrap"
 
 

@@ -112,7 +112,7 @@ def ran_well(browser: Browser, port: int, name: str, out: Path) -> bool:
     wait(browser, "window.ranAll", RUN_S)
     errors = browser.run(ERRORS)
     cells, done = browser.run(f"{CELLS}.length"), browser.run(f"{CELLS}.filter(w => w.model.executionCount).length")
-    for place, part in ((0, "begin"), (0.4, "middle"), (0.75, "end")):
+    for place, part in ((0, "begin"), (0.3, "middle"), (0.55, "end")):
         browser.run(
             f"(() => {{ const n = document.querySelector('.jp-WindowedPanel-outer'); n.scrollTop = {place} * n.scrollHeight; return 0 }})()"
         )

@@ -87,7 +87,7 @@ def test_a_misspelt_notebook_parameter_is_refused(tmp_path):
 def test_every_command_and_path_in_the_readme_exists():
     readme = (ROOT / "README.md").read_text()
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    assert set(re.findall(r"\bmake ([a-z-]+)", readme)) <= targets
+    assert set(re.findall(r"(?:`|^)make ([a-z-]+)", readme, re.MULTILINE)) <= targets
     paths = re.findall(r"`((?:notebooks|params|rlmlib|tests|tools)/[\w./-]+)`", readme)
     assert paths
     assert [p for p in paths if not Path(ROOT, p).exists()] == []
