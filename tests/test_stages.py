@@ -135,8 +135,9 @@ def test_ending_twice_is_harmless(stage):
     assert process.poll() == 3
 
 
-def test_one_that_was_started_while_others_were_ended_is_ended_too(stage, sleeper, monkeypatch):
-    process, late = stage("sleep 1000"), []
+def test_one_that_was_started_while_others_were_ended_is_ended_too(stage, run, sleeper, monkeypatch):
+    process, late = stage("setsid sleep 1000 & echo $! > pids\nsleep 1000"), []
+    wait_for(lambda: pids(run))
 
     def marked_then(mark: str) -> list[int]:
         found = marked(mark)

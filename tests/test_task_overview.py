@@ -145,7 +145,7 @@ def outputs(path) -> str:
 
 def run(tmp_path, **values) -> str:
     execute(ROOT / "notebooks/20_tasks.ipynb", tmp_path / "executed.ipynb", {"out": str(tmp_path / "out"), **values})
-    assert {path.suffix for path in (tmp_path / "out/figures").iterdir()} == {".json", ".svg", ".csv"}
+    assert {path.suffix for path in (tmp_path / "out/figures").iterdir()} == {".json", ".png", ".svg", ".csv"}
     return outputs(tmp_path / "executed.ipynb")
 
 
