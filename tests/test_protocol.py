@@ -123,7 +123,7 @@ def test_a_reply_of_many_marks_is_read_in_linear_time(name):
     before, after = LONG[name]
     reply, began = before * 100_000 + after * 100_000, time.process_time()
     parse_reply(reply)
-    assert time.process_time() - began < 1
+    assert time.process_time() - began < 20  # it takes a tenth of a second; in quadratic time it would be many minutes
 
 
 def test_a_quoted_answer_nested_too_deeply_is_kept_as_it_is():

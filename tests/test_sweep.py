@@ -134,6 +134,14 @@ def alive(pid: int) -> bool:
     return read(pid, "stat").rpartition(b")")[2].split()[:1] not in ([], [b"Z"])
 
 
+def left_of(pids: list[int]) -> list[int]:
+    """Those of some processes that do not end within a minute."""
+    deadline = time.monotonic() + 60
+    while (left := [pid for pid in pids if alive(pid)]) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return left
+
+
 def files(folder: Path) -> dict[str, tuple[int, str]]:
     """Time and content of every file of a folder."""
     found = (path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
@@ -178,7 +186,7 @@ def story(tmp_path_factory):
     kill_kernel(told, process)
     told.first = ended(process)
     told.states, told.rows = folder.states(), folder.run("killed").metrics
-    told.survivors = [pid for pid in (*mine(folder.name), *told.below) if alive(pid)]
+    told.survivors = left_of([*mine(folder.name), *told.below])
     told.quiet, told.before = files(folder.run("quiet").path), files(folder.out)
     folder.write(four_runs({}), set={"training.lr": 0.5})
     told.refused = folder.sweep()
@@ -274,7 +282,7 @@ def test_a_mistake_fails_again_for_its_reason(story):
 
 
 def test_nothing_of_the_second_sweep_lives_on(story):
-    assert mine(story.folder.name) == []
+    assert left_of(mine(story.folder.name)) == []
 
 
 # --- the parent of the runs is stopped, and killed
@@ -313,7 +321,7 @@ def stop_parent(told: Parents):
     os.kill(kernel, signal.SIGCONT)
     process.terminate()
     told.stopped = ended(process)
-    told.left_by_stopped = [pid for pid in (*below, *mine(told.folder.name)) if alive(pid)]
+    told.left_by_stopped = left_of([*below, *mine(told.folder.name)])
     told.states_of_stopped = told.folder.states()
 
 
@@ -324,7 +332,7 @@ def kill_parent(told: Parents):
     below = descendants(process.pid)
     process.kill()
     ended(process)
-    wait_for(lambda: not any(map(alive, (*below, *mine(told.folder.name)))))
+    told.left_by_killed = left_of([*below, *mine(told.folder.name)])
     told.status_of_killed = run.status
     write_json(run / "status.json", run.status | {"heartbeat": time.time() - LOST_S - 1})
     told.states_of_killed = told.folder.states()
@@ -350,6 +358,10 @@ def test_after_a_stopped_sweep_each_run_says_what_it_is_at(parents):
     assert states == {"first": ("failed", INTERRUPTED), "second": ("queued", "")}
 
 
+def test_the_runs_of_a_killed_parent_end_by_themselves(parents):
+    assert parents.left_by_killed == []
+
+
 def test_a_run_whose_parent_was_killed_is_lost(parents):
     assert parents.status_of_killed["state"] == "running"
     assert (parents.states_of_killed["first"].state, parents.states_of_killed["first"].reason) == ("lost", LOST)
@@ -358,6 +370,10 @@ def test_a_run_whose_parent_was_killed_is_lost(parents):
 def test_the_next_sweep_completes_a_lost_run(parents):
     assert parents.last.code == 0, parents.last.errors
     assert {state.state for state in parents.folder.states().values()} == {"done"}
+
+
+def test_nothing_of_these_sweeps_lives_on(parents):
+    assert left_of(mine(parents.folder.name)) == []
 
 
 def test_runs_that_are_not_trained_have_no_steps(parents):
