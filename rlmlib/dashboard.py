@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from .charts import training_dynamics
 from .errors import RlmError, RunError, one_line
 from .notebook import ROOT, shown
+from .params_file import as_yaml
 from .run_view import ENDED, WORKING, Rows, View, facts, holder, last_line, look
 from .runs import RunDir, write_text, writing
 
@@ -161,8 +162,6 @@ def launch(run: RunDir, params: Path | None = None) -> subprocess.Popen:
 
 def params_file(run: RunDir) -> Path:
     """The run's own params as a file that a command line takes. Raises RunError where the directory holds no run."""
-    import yaml
-
     path = run / "logs/params.yaml"
-    write_text(path, yaml.safe_dump(run.params.model_dump(), sort_keys=False))  # params.json is no YAML: 1e-05 is a string there
+    write_text(path, as_yaml(run.params))
     return path

@@ -18,8 +18,8 @@ from . import config
 from .command_line import end_as_by_ctrl_c, exit_code
 from .errors import RunError
 from .notebook import ROOT, shown
-from .runs import RunDir, open_run, status_kept
-from .stages import Stage, StageProcess, evaluation, report_is_whole, training
+from .runs import RunDir, open_run, read_json, status_kept
+from .stages import Stage, StageProcess, evaluation, training
 
 STAGE_LIMIT_S = 4 * 3600
 
@@ -51,8 +51,10 @@ def demo(params_path: Path, out: Path, fresh: bool) -> RunDir:
 
 
 def is_done(run: RunDir, stage: Stage) -> bool:
-    """Whether its result is there."""
-    return report_is_whole(run) if stage.notebook == "80_run_report" else (run / stage.result).exists()
+    """Whether its result is there; of a report, which may have been rendered midway by hand, that it covers the trained policy."""
+    if stage.notebook == "80_run_report":
+        return bool(read_json(run / stage.result).get("trained"))
+    return (run / stage.result).exists()
 
 
 def run_stage(run: RunDir, stage: Stage, title: str):

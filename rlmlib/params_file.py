@@ -132,6 +132,11 @@ def load(path: str | Path, model: type[Model], overrides: dict | None = None) ->
     return validate(override(values or {}, overrides or {}, str(path)), model, str(path))
 
 
+def as_yaml(params: BaseModel) -> str:
+    """A params file of resolved parameters. JSON would not do: 1e-05, which it writes, is a string to YAML 1.1."""
+    return yaml.safe_dump(params.model_dump(), sort_keys=False)
+
+
 def override(values: dict, overrides: dict, source: str = "params") -> dict:
     """A copy of a nested dict with dotted keys replaced."""
     values = copy.deepcopy(values)

@@ -5,7 +5,6 @@ which is known by a variable of its environment.
 """
 
 import contextlib
-import json
 import os
 import shutil
 import signal
@@ -122,11 +121,3 @@ def marked(mark: str) -> list[int]:
             if wanted in (folder / "environ").read_bytes().split(b"\0"):
                 found.append(int(folder.name))
     return found
-
-
-def report_is_whole(run: RunDir) -> bool:
-    """Whether the report covers the trained policy: it may have been rendered midway by hand."""
-    try:
-        return bool(json.loads((run / "summary.json").read_text()).get("trained"))
-    except (OSError, ValueError):
-        return False

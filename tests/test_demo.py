@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from rlmlib.demo import is_done
 from rlmlib.notebook import ROOT
 from rlmlib.runs import RunDir, read_jsonl
+from rlmlib.stages import Stage
 from rlmlib.training import checkpoint
 
 LIMIT_S = 600
@@ -231,3 +233,10 @@ def test_a_full_disk_ends_in_one_line_and_loses_nothing(demos):
     assert code == 2
     assert "full" in one_line(errors)
     assert saved  # what was there before stays
+
+
+@pytest.mark.parametrize("text, done", [('{"trained": {"a": 1}}', True), ('{"trained": null}', False), ("{", False), (None, False)])
+def test_a_report_is_done_once_it_covers_the_trained_policy(tmp_path, text, done):
+    if text is not None:
+        (tmp_path / "summary.json").write_text(text)
+    assert is_done(RunDir(tmp_path), Stage("report", "80_run_report", {}, "summary.json")) is done

@@ -18,7 +18,7 @@ from rlmlib import stages
 from rlmlib.errors import RunError
 from rlmlib.notebook import ROOT
 from rlmlib.runs import RunDir, write_json
-from rlmlib.stages import MARK, Stage, StageProcess, evaluation, marked, report_is_whole, training
+from rlmlib.stages import MARK, Stage, StageProcess, evaluation, marked, training
 
 WAIT_S = 300.0  # met long before, but on a machine that others use
 RESULT = "eval/base/summary.json"
@@ -281,14 +281,6 @@ def test_every_parameter_of_a_stage_is_one_of_its_notebook(run):
 def test_paths_do_not_depend_on_the_folder_that_a_notebook_runs_in(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert training(RunDir("a"), Path("p.yaml"), 1).parameters == {"params": f"{tmp_path}/p.yaml", "run_dir": f"{tmp_path}/a"}
-
-
-@pytest.mark.parametrize("text, whole", [('{"trained": {"a": 1}}', True), ('{"trained": null}', False), ("{", False), (None, False)])
-def test_a_report_is_whole_once_it_covers_the_trained_policy(run, text, whole):
-    run.path.mkdir()
-    if text is not None:
-        (run / "summary.json").write_text(text)
-    assert report_is_whole(run) is whole
 
 
 # --- rlmlib.execute

@@ -20,6 +20,7 @@ import yaml
 
 from rlmlib import config
 from rlmlib.notebook import ROOT
+from rlmlib.params_file import as_yaml
 from rlmlib.runs import RunDir, write_json
 from rlmlib.stages import MARK, marked
 from rlmlib.sweep import grid
@@ -51,7 +52,7 @@ class Folder:
 
     def __init__(self, path: Path):
         self.path, self.out, self.name = path, path / "out", uuid.uuid4().hex
-        grid.write_params(config.load(ROOT / "params/smoke.yaml", SMALLEST), path / "base.yaml")
+        (path / "base.yaml").write_text(as_yaml(config.load(ROOT / "params/smoke.yaml", SMALLEST)))
 
     def write(self, runs: dict, **parts):
         text = yaml.safe_dump({"name": "toy", "base": "base.yaml", "seeds": [7], "at_once": 2, "runs": runs, **parts}, sort_keys=False)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from rlmlib import config, params_file
 from rlmlib.errors import ConfigError
 from rlmlib.notebook import ROOT
+from rlmlib.params_file import as_yaml
 from rlmlib.sweep import grid
 from rlmlib.sweep.grid import Planned, SweepFile
 
@@ -16,6 +17,9 @@ PARAMS = ROOT / "params"
 FILES = sorted((PARAMS / "sweeps").glob("*.yaml"))
 LORA = [{"rank": 4, "alpha": 8}, {"rank": 16, "alpha": 32}]
 ONE = {"only": {}}  # the runs of a sweep where another part of it is looked at
+
+
+SAME_QUESTIONS = {"evaluation.seed": 42}  # what a sweep of several seeds must have
 
 
 def sweep(**parts) -> SweepFile:
@@ -81,7 +85,7 @@ def test_a_value_of_a_section_changes_only_the_keys_that_it_has():
 
 
 def test_every_combination_is_run_once_a_seed():
-    runs = resolved(axes={"policy.lora": LORA}, seeds=[1, 2])
+    runs = resolved(set=SAME_QUESTIONS, axes={"policy.lora": LORA}, seeds=[1, 2])
     assert [(run.group, run.seed, run.params.seed) for run in runs] == [(f"rank{r}", s, s) for r in (4, 16) for s in (1, 2)]
 
 
@@ -102,7 +106,7 @@ def test_changes_of_a_run_win_over_those_of_the_sweep():
 
 
 def test_runs_beside_the_grid_have_a_kind_and_seeds_of_their_own():
-    runs = resolved(runs={"base": {"kind": "untrained"}, "lora": {"seeds": [1, 2]}})
+    runs = resolved(set=SAME_QUESTIONS, runs={"base": {"kind": "untrained"}, "lora": {"seeds": [1, 2]}})
     assert [(run.name, run.kind) for run in runs] == [("base-s42", "untrained"), ("lora-s1", "train"), ("lora-s2", "train")]
 
 
@@ -111,7 +115,8 @@ def test_runs_of_the_grid_are_trained():
 
 
 def test_a_run_may_have_a_limit_of_its_own():
-    runs = resolved(limit_minutes=2.0, axes={"training.lr": [0.1]}, runs={"short": {"limit_minutes": 0.25}, "usual": {"seeds": [1]}})
+    named = {"short": {"limit_minutes": 0.25}, "usual": {"seeds": [1]}}
+    runs = resolved(set=SAME_QUESTIONS, limit_minutes=2.0, axes={"training.lr": [0.1]}, runs=named)
     assert {run.name: run.limit_s for run in runs} == {"lr0.1-s42": 120.0, "short-s42": 15.0, "usual-s1": 120.0}
 
 
@@ -120,6 +125,12 @@ def test_the_same_settings_in_another_kind_are_another_run():
 
 
 # --- mistakes
+
+
+def test_seeds_that_would_be_asked_other_questions_are_refused():
+    with pytest.raises(ConfigError, match="toy: runs of the seeds 1, 2 would be asked other questions; set evaluation.seed"):
+        resolved(axes={"training.lr": [0.1]}, seeds=[1, 2])
+
 
 MISTAKES = {  # what a sweep file of this text is refused with
     "misspelt key of the file": ("axs: {training.lr: [0.1]}", ["axs: no such parameter; did you mean 'axes'?"]),
@@ -270,7 +281,7 @@ def file(tmp_path_factory):
 
 
 def read_back(params: config.Params, path: Path) -> config.Params:
-    grid.write_params(params, path)
+    path.write_text(as_yaml(params))
     return config.load(path)
 
 

@@ -1,11 +1,11 @@
 """Frames of what sets groups apart: differences to the untrained base, the penalty on and off, families of questions."""
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
+from operator import sub
 from typing import TYPE_CHECKING
 
 from .evidence import Evidence, evidence
-from .frames import Run, read_runs, values_of
+from .frames import Run, Runs, read_runs, values_of
 from .seeds import Values, interval_over_seeds, shared_examples
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ PAIRS = (
 )
 
 
-def load_differences(folder: str | Path) -> "pd.DataFrame":
+def load_differences(folder: Runs) -> "pd.DataFrame":
     """A row a comparison and measure: comparison, measure, value, low, high, seed_values.
 
     right: difference of pass@1; tokens: ratio of mean leaf tokens. seed_values: those of the seeds that both have, an untrained
@@ -42,22 +42,19 @@ def comparisons(found: Evidence) -> list[tuple[str, str, str]]:
 def compared(found: Evidence, first: str, second: str, name: str) -> list[dict]:
     """The two rows of a comparison."""
     rows = []
-    for measure, key, form in (("right", "correct", found.difference), ("tokens", "leaf_tokens_mean", found.ratio)):
+    forms = ("right", "correct", found.difference, sub), ("tokens", "leaf_tokens_mean", found.ratio, _over)
+    for measure, key, form, single in forms:
         value, low, high = form(first, second, key)
-        singles = by_seed(found, first, second, key, lambda a, b, kind=measure: a - b if kind == "right" else a / b if b else float("inf"))
+        singles = list(found.by_seed(first, second, key, single).values())
         rows.append({"comparison": name, "measure": measure, "value": value, "low": low, "high": high, "seed_values": singles})
     return rows
 
 
-def by_seed(found: Evidence, first: str, second: str, measure: str, form: Callable[[float, float], float]) -> list[float]:
-    """A comparison seed by seed."""
-    means = [{run.seed: values_of(run, measure).mean for run in found.runs(group)} for group in (first, second)]
-    if found.runs(second)[0].kind != "train":  # no luck of training
-        means[1] = dict.fromkeys(means[0], next(iter(means[1].values())))
-    return [form(means[0][seed], means[1][seed]) for seed in sorted(means[0].keys() & means[1].keys())]
+def _over(first: float, second: float) -> float:
+    return first / second if second else float("inf")
 
 
-def load_families(folder: str | Path, groups: Sequence[str] = ("base", "lora", "no-penalty", "full")) -> "pd.DataFrame":
+def load_families(folder: Runs, groups: Sequence[str] = ("base", "lora", "no-penalty", "full")) -> "pd.DataFrame":
     """A row a group and family: label, family, questions, and pass_at_1 and leaf_tokens_mean with _low and _high."""
     import pandas as pd
 

@@ -1,6 +1,7 @@
 """What claims are checked on: the runs of a study by group, and comparisons of groups by name."""
 
 import itertools
+import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -68,10 +69,14 @@ class Evidence:
     def told(self, group: str, measure: str = "correct", form: Callable[[float], str] = share) -> str:
         return interval(self.level(group, measure), form)
 
-    def by_seed(self, first: str, second: str, measure: str = "correct") -> dict[int, float]:
-        """Differences of seeds that both groups have, first less second."""
+    def by_seed(
+        self, first: str, second: str, measure: str = "correct", form: Callable[[float, float], float] = operator.sub
+    ) -> dict[int, float]:
+        """What sets the groups apart, of each seed that both have; a policy that was not trained has one run for all seeds."""
         means = [{run.seed: values_of(run, measure).mean for run in self.runs(group)} for group in (first, second)]
-        return {seed: means[0][seed] - means[1][seed] for seed in sorted(means[0].keys() & means[1].keys())}
+        if self.runs(second)[0].kind != "train":
+            means[1] = dict.fromkeys(means[0], next(iter(means[1].values())))
+        return {seed: form(means[0][seed], means[1][seed]) for seed in sorted(means[0].keys() & means[1].keys())}
 
     def names(self, *groups: str) -> list[str]:
         return [run.name for group in groups for run in self.runs(group)]

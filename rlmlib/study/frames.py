@@ -85,8 +85,16 @@ class Run:
         return [row for row in self.rows if row["split"] == "heldout"]
 
 
-def read_runs(folder: str | Path) -> list[Run]:
-    """The runs that a folder's sweep.json lists, or without one every run directory in it. Raises RunError where there is none."""
+Runs = str | Path | list[Run]  # a folder of runs, or what read_runs gave of it
+
+
+def read_runs(folder: Runs) -> list[Run]:
+    """The runs that a folder's sweep.json lists, or without one every run directory in it. Raises RunError where there is none.
+
+    Runs that were read already are given back, with what was read of their files.
+    """
+    if isinstance(folder, list):
+        return folder
     folder = Path(folder)
     listed = read_json(folder / "sweep.json").get("runs")
     if listed is None:
@@ -126,7 +134,7 @@ def by_group(runs: list[Run]) -> dict[str, list[Run]]:
 # --- frames ----------------------------------------------------------------------------------
 
 
-def load_runs(folder: str | Path) -> "pd.DataFrame":
+def load_runs(folder: Runs) -> "pd.DataFrame":
     """A row a run: configuration, state and, where it was evaluated, the held-out measures with their intervals over questions."""
     import pandas as pd
 
@@ -173,7 +181,7 @@ def flattened(measured: dict) -> dict:
     return found
 
 
-def load_groups(folder: str | Path) -> "pd.DataFrame":
+def load_groups(folder: Runs) -> "pd.DataFrame":
     """A row a group that was evaluated: held-out means over its seeds, with intervals over questions and seeds (see seeds.py)."""
     import pandas as pd
 
@@ -231,14 +239,14 @@ def asked(row: dict) -> str:
     return "\n".join((row["example"], row["context"] or "", row["question"]))
 
 
-def load_steps(folder: str | Path) -> "pd.DataFrame":
+def load_steps(folder: Runs) -> "pd.DataFrame":
     """All rows of metrics.jsonl, with run, group, label and seed."""
     import pandas as pd
 
     return pd.DataFrame([{**identity(run), **row} for run in read_runs(folder) for row in run.dir.metrics])
 
 
-def load_phases(folder: str | Path) -> "pd.DataFrame":
+def load_phases(folder: Runs) -> "pd.DataFrame":
     """Shares of behaviour among the sampled rollouts of each training step (see behaviour.py). Kept in the run as phases.json."""
     import pandas as pd
 
@@ -263,7 +271,7 @@ def phase(run: RunDir, step: int) -> dict:
     return {"step": step, "rollouts": len(rows), **shares(rows)} if rows else {}
 
 
-def load_evaluations(folder: str | Path) -> "pd.DataFrame":
+def load_evaluations(folder: Runs) -> "pd.DataFrame":
     """A row an evaluation rollout of every run: identity, question, outcome, cost and behaviour."""
     import pandas as pd
 

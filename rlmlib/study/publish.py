@@ -16,8 +16,8 @@ from ..command_line import exit_code
 from ..errors import RunError
 from ..notebook import ROOT, shown
 from ..runs import read_json, write_bytes, write_json
-from .frames import Run, read_runs
-from .report import Study, render
+from .frames import Run
+from .report import Study, write
 
 LARGEST = 5_000_000  # bytes of a file
 COMMAND = "make study"
@@ -28,11 +28,11 @@ COLUMNS = ("run", "group", "seed", "split", "family", "task", "example", "index"
 def publish(folder: Path, out: Path) -> list[Path]:
     """Write it; returns the files. Raises RunError where the folder holds no runs, or a file is too large to be committed."""
     study = Study(folder)
-    render(folder, out, interactive=False)
+    write(study, out, interactive=False)
     for specification in (out / "figures").glob("*.json"):  # for Plotly, which the page is without
         specification.unlink()
     write_bytes(out / "evaluations.csv.gz", packed(study.evaluations[list(COLUMNS)].to_csv(index=False)))
-    write_json(out / "provenance.json", provenance(read_runs(folder)))
+    write_json(out / "provenance.json", provenance(study.read))
     files = sorted(path for path in out.rglob("*") if path.is_file())
     if large := [path for path in files if path.stat().st_size > LARGEST]:
         raise RunError(f"{large[0]}: is over {LARGEST / 1e6:.0f} MB; publish fewer runs")

@@ -48,33 +48,37 @@ COLUMNS = (  # measure, heading, form
 
 @dataclass(frozen=True)
 class Study:
-    """The frames of a folder of runs, each read when it is first asked for."""
+    """The frames of a folder of runs, each made when it is first asked for; files are read once."""
 
     folder: Path
 
     @cached_property
+    def read(self) -> list[frames.Run]:
+        return frames.read_runs(self.folder)
+
+    @cached_property
     def runs(self) -> "pd.DataFrame":
-        return frames.load_runs(self.folder)
+        return frames.load_runs(self.read)
 
     @cached_property
     def groups(self) -> "pd.DataFrame":
-        return frames.load_groups(self.folder)
+        return frames.load_groups(self.read)
 
     @cached_property
     def steps(self) -> "pd.DataFrame":
-        return frames.load_steps(self.folder)
+        return frames.load_steps(self.read)
 
     @cached_property
     def phases(self) -> "pd.DataFrame":
-        return frames.load_phases(self.folder)
+        return frames.load_phases(self.read)
 
     @cached_property
     def evaluations(self) -> "pd.DataFrame":
-        return frames.load_evaluations(self.folder)
+        return frames.load_evaluations(self.read)
 
     @cached_property
     def claims(self) -> "pd.DataFrame":
-        return claims(frames.read_runs(self.folder))
+        return claims(self.read)
 
     @property
     def name(self) -> str:
@@ -86,7 +90,11 @@ def render(folder: str | Path, out: str | Path | None = None, interactive: bool 
 
     interactive: with Plotly in the page, once (5 MB); else its charts are pictures. Raises RunError where the folder holds no runs.
     """
-    study, out = Study(Path(folder)), Path(out or folder)
+    return write(Study(Path(folder)), Path(out or folder), interactive)
+
+
+def write(study: Study, out: Path, interactive: bool = True) -> Path:
+    """The same of a study whose files may have been read already."""
     pictures = all_charts(study)
     for chart in pictures.values():
         chart.save(out / "figures")
@@ -102,8 +110,8 @@ def all_charts(study: Study) -> dict[str, Chart]:
     made = [
         cost_charts.cost_accuracy_of_groups(study.groups),
         cost_charts.pass_at_k_of_groups(study.groups),
-        difference_charts.differences(comparisons.load_differences(study.folder)),
-        difference_charts.by_family(comparisons.load_families(study.folder)),
+        difference_charts.differences(comparisons.load_differences(study.read)),
+        difference_charts.by_family(comparisons.load_families(study.read)),
         training_charts.dynamics_of_groups(study.steps, shown),
         training_charts.depth_two(study.steps, study.groups),
         post_mortem_charts.post_mortem(study.steps, study.runs),
@@ -164,13 +172,13 @@ def how(study: Study) -> dict:
         "train_time": duration(trained["train_seconds"].sum()),
         "eval_time": duration(runs["eval_seconds"].fillna(0).sum()),
         "reference": reference(study),
-        "base": next((run.params for run in frames.read_runs(study.folder)), None),
+        "base": next((run.params for run in study.read), None),
     }
 
 
 def reference(study: Study) -> str:
     """Rank and rate of the runs that are called LoRA."""
-    found = [run.params for run in frames.read_runs(study.folder) if run.group == "lora"]
+    found = [run.params for run in study.read if run.group == "lora"]
     return f"rank {found[0].policy.lora.rank}, lr {found[0].training.lr:g}" if found else "not run"
 
 
@@ -233,7 +241,7 @@ def run_table(runs: "pd.DataFrame") -> "pd.DataFrame":
 def environments(study: Study) -> list[dict]:
     """Machine, code and versions that the runs were made with; a row for each that differs."""
     found = {}
-    for run in frames.read_runs(study.folder):
+    for run in study.read:
         told = read_json(run.dir / "env.json")
         row = {name: told.get(name) for name in ("revision", "python", "processor", "cores")}
         row["packages"] = ", ".join(f"{name} {version}" for name, version in told.get("packages", {}).items())

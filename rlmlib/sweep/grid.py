@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import Field
 
 from .. import config, params_file
@@ -100,6 +99,7 @@ def resolve(sweep: SweepFile, folder: Path) -> list[Planned]:
     if not runs:
         raise ConfigError(f"{sweep.name}: has no runs; give axes or runs")
     _refuse_duplicates(sweep, runs)
+    _refuse_other_questions(sweep, runs)
     return runs
 
 
@@ -176,13 +176,13 @@ def _refuse_duplicates(sweep: SweepFile, runs: list[Planned]):
         by_name[run.name], by_content[content] = run, run.name
 
 
+def _refuse_other_questions(sweep: SweepFile, runs: list[Planned]):
+    """Raises ConfigError where runs of several seeds would be asked different questions: they could never be compared."""
+    own = sorted({run.seed for run in runs if run.params.evaluation.seed is None})
+    if len(own) > 1:
+        raise ConfigError(f"{sweep.name}: runs of the seeds {', '.join(map(str, own))} would be asked other questions; set evaluation.seed")
+
+
 def differing(planned: Planned, there: dict) -> list[str]:
     """Dotted keys in which a run directory's params.json differs from what is planned."""
     return sorted(changed_keys(there, planned.params.model_dump()))
-
-
-def write_params(params: Params, path: Path):
-    """A params file of a resolved run, for the notebooks. Values are written as YAML 1.1 reads them back."""
-    from ..runs import write_text
-
-    write_text(path, yaml.safe_dump(params.model_dump(), sort_keys=False))

@@ -1,11 +1,11 @@
 """The status table while a sweep runs: rich in a terminal, a widget in JupyterLab, lines elsewhere."""
 
-import html
 import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from ..tables import Table
 from ..wording import duration, share, tokens
 from .states import State, count
 
@@ -77,10 +77,10 @@ class Terminal:
 
 def table(states: Sequence[State]):
     """A rich table."""
+    from rich import table as rich_table
     from rich.markup import escape
-    from rich.table import Table
 
-    drawn = Table(*HEADINGS, title=summary(states))
+    drawn = rich_table.Table(*HEADINGS, title=summary(states))
     for state in states:
         drawn.add_row(*map(escape, cells(state)))
     return drawn
@@ -108,9 +108,7 @@ class Widget:
 
 def markup(states: Sequence[State]) -> str:
     """The table as HTML. What runs say is escaped."""
-    head = "".join(f"<th style='text-align:left;padding:2px 10px'>{name}</th>" for name in HEADINGS)
-    rows = ("".join(f"<td style='padding:2px 10px'>{html.escape(text)}</td>" for text in cells(state)) for state in states)
-    return f"<p>{summary(states)}</p><table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+    return f"<p>{summary(states)}</p>{Table(state_table(states))._repr_html_()}"
 
 
 def live(interactive: bool = False) -> Lines | Terminal | Widget:

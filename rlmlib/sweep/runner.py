@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..errors import ConfigError, RlmError, RunError, one_line
-from ..runs import RunDir, open_run, read_json, write_json
+from ..params_file import as_yaml
+from ..runs import RunDir, open_run, read_json, write_json, write_text
 from ..stages import Stage, StageProcess, evaluation, training
-from .grid import Planned, SweepFile, differing, write_params
+from .grid import Planned, SweepFile, differing
 from .leases import Gpus
 from .states import HEARTBEAT_S, LOST, State, state_of
 
@@ -121,7 +122,7 @@ class Attempt:
         """Begin with the first stage that has no result yet."""
         try:
             open_run(self.run.path, self.planned.params)
-            write_params(self.planned.params, self.run / "params.yaml")
+            write_text(self.run / "params.yaml", as_yaml(self.planned.params))
             self._stages = [stage for stage in stages(self.planned, self.run) if not (self.run / stage.result).exists()]
             self._next()
         except (RlmError, OSError) as error:
