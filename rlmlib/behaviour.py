@@ -1,7 +1,7 @@
 """How a rollout used its leaf: the study's phases of behaviour, defined on what a rollouts file says.
 
 broad      leaf calls took at least half as many tokens as the whole context has, or one was refused as too long for the leaf
-selective  leaf calls, on less than that
+selective  leaf calls on less than that, or children
 code_only  no leaf call; code ran
 blind      neither: the answer, if any, was given without looking
 """

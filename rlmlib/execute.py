@@ -1,4 +1,4 @@
-"""Runs one notebook by papermill for a run directory; the child process of `rlmlib.demo`.
+"""Runs one notebook by papermill for a run directory; the child process of a stage (stages.py): of the demo, or of a sweep.
 
     python -m rlmlib.execute RUN_DIR PARENT_PID            reads RUN_DIR/logs/stage.json
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .charts import DYNAMICS, count, percent
-from .report import duration
 from .runs import RunDir, read_json, read_jsonl
+from .wording import duration
 
 if TYPE_CHECKING:
     import pandas as pd
