@@ -49,7 +49,7 @@ study: install  ## the whole tiny study: 24 runs, two at a time, then its report
 
 study-publish: install  ## the finished study, small, to outputs/published, and its results into README.md
 	@$(VENV)/python -m rlmlib.study.publish $(STUDY_OUT)
-	@$(VENV)/python -m rlmlib.study.readme
+	@$(VENV)/python -m rlmlib.study.readme --study outputs/published/$(notdir $(STUDY_OUT))
 
 study-readme: install  ## the results in README.md from the published study
 	@$(VENV)/python -m rlmlib.study.readme

@@ -4,6 +4,7 @@ Resumes by batch. The splits are never mixed: `heldout` (names and templates nev
 training) is the headline, `seen` is reported apart. What is measured: measures.py.
 """
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 
@@ -32,7 +33,7 @@ def evaluate(params: Params, run: RunDir, label: str, step: int | None, show: Sh
     Raises CheckpointError on a corrupt checkpoint, RunError where the folder cannot be written.
     """
     with run.lock():
-        policy = Lazy(lambda: policy_at(params, run, step))
+        policy = functools.cache(lambda: policy_at(params, run, step))  # an evaluation that is done already loads none
         rows = measure(run, f"{label}/rollouts.jsonl", plan(params), params, policy, Engine.run, show)
         summary = {"label": label, "step": step, "seconds": seconds(rows), **summarise(rows, params)}
         if params.evaluation.greedy:
@@ -47,21 +48,10 @@ def evaluate(params: Params, run: RunDir, label: str, step: int | None, show: Sh
 def evaluate_plain(params: Params, run: RunDir, show: Show = None) -> dict:
     """Measure the leaf alone, without harness or policy, into eval/plain: one answer a question from what its window holds."""
     with run.lock():
-        rows = measure(run, "plain/rollouts.jsonl", plan(params, 1), params, Lazy(lambda: None), answer_plainly, show)
+        rows = measure(run, "plain/rollouts.jsonl", plan(params, 1), params, lambda: None, answer_plainly, show)
         summary = {"label": "plain", "step": None, "seconds": seconds(rows), **summarise(rows, params)}
         write_json(run / "eval/plain/summary.json", summary)
     return summary
-
-
-class Lazy:
-    """A policy that is loaded when it is first needed: an evaluation that is done already needs none."""
-
-    def __init__(self, load: Callable[[], Policy | None]):
-        self._load, self._loaded = load, []
-
-    def __call__(self) -> Policy | None:
-        self._loaded = self._loaded or [self._load()]
-        return self._loaded[0]
 
 
 def measure(
@@ -69,7 +59,7 @@ def measure(
     name: str,
     jobs: Sequence[Job],
     params: Params,
-    policy: Lazy,
+    policy: Callable[[], Policy | None],
     answer: Callable[[Engine, Sequence[Job]], list[Attempt]],
     show: Show,
 ) -> list[dict]:

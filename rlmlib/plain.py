@@ -3,17 +3,19 @@
 import asyncio
 from collections.abc import Sequence
 
-from .engine import Attempt, Engine, Job
+from .engine import JUDGING_S, Attempt, Engine, Job
 from .harness.subcalls import WINDOW_SHARE, cost_of, kept_prompt
 from .harness.trajectory import Call, Rollout, Turn
 from .models.base import Leaf
-
-TIMEOUT_S = 1800.0  # for a batch of answers and their verdicts
+from .models.choose import MARGIN_S
 
 
 def answer_plainly(engine: Engine, jobs: Sequence[Job]) -> list[Attempt]:
     """One call of the engine's leaf a job; attempts in the order of the jobs. Raises as Engine.run."""
-    return engine.call(_answer_all(engine, jobs), f"a batch of {len(jobs)} plain answers", TIMEOUT_S)
+    params = engine.params
+    turns = -(-len(jobs) // params.leaf.concurrency)  # calls that wait for one another
+    limit_s = turns * (params.harness.leaf_timeout_s + MARGIN_S) + JUDGING_S
+    return engine.call(_answer_all(engine, jobs), f"a batch of {len(jobs)} plain answers", limit_s)
 
 
 async def _answer_all(engine: Engine, jobs: Sequence[Job]) -> list[Attempt]:

@@ -299,6 +299,8 @@ def test_an_error_is_raised_where_a_batch_of_plain_answers_hangs(chosen, monkeyp
         async def complete(self, prompt):
             await asyncio.Event().wait()
 
-    monkeypatch.setattr("rlmlib.plain.TIMEOUT_S", 0.2)
+    for name in ("JUDGING_S", "MARGIN_S"):
+        monkeypatch.setattr(f"rlmlib.plain.{name}", 0.05)
+    short = chosen.model_copy(update={"harness": chosen.harness.model_copy(update={"leaf_timeout_s": 0.05})})
     with pytest.raises(InfrastructureError, match="plain answers"):
-        plainly(chosen, Hanging())
+        plainly(short, Hanging())

@@ -1,6 +1,7 @@
 """The frames of a folder of runs whose outcomes are known."""
 
 import json
+import os
 
 import pandas as pd
 import pytest
@@ -270,13 +271,22 @@ def test_phases_leave_out_what_the_machinery_failed(folder):
     assert phases.loc[("lora-s43", 3), ["rollouts", "broad", "code_only"]].tolist() == pytest.approx([7, 2 / 7, 3 / 7])
 
 
-def test_phases_are_kept_beside_the_rollouts_and_counted_again_after_another_step(tmp_path):
+def test_phases_are_kept_beside_the_rollouts_and_survive_them(tmp_path):
     made = study(tmp_path, {"depth2": even(0.5)}, {"depth2": asks}, prompts=1)
     first = frames.load_phases(made)
     (made / "depth2-s42/rollouts/step_0.jsonl").unlink()
     assert frames.load_phases(made).equals(first)
     train(RunDir(made / "depth2-s42"), [STEPS], asks, 1)
-    assert frames.load_phases(made)["step"].tolist() == list(range(1, STEPS + 1))
+    assert frames.load_phases(made)["step"].tolist() == list(range(STEPS + 1))
+
+
+def test_a_step_that_was_sampled_again_is_counted_again(tmp_path):
+    made = study(tmp_path, {"depth2": even(0.5)}, {"depth2": asks}, prompts=1)
+    first, path = frames.load_phases(made), made / "depth2-s42/rollouts/step_0.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:1]))
+    later = (made / "depth2-s42/phases.json").stat().st_mtime + 10
+    os.utime(path, (later, later))
+    assert first.loc[0, "rollouts"] == ROLLOUTS and frames.load_phases(made).loc[0, "rollouts"] == 1
 
 
 def test_evaluations_are_all_rollouts_of_all_evaluated_runs(folder):

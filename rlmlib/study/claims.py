@@ -1,8 +1,9 @@
 """The write-up's claims, one by one, beside what the runs of a folder say: figure, interval, verdict.
 
 A verdict is a rule on an interval: `reproduced` where the whole 95 % interval meets the claim, `not reproduced` where none of it
-does, else `unclear`. Questions that the write-up left open have an answer in place of a verdict, by the same kind of rule. Where a
-run is missing, the table says which. Runs that ended early are in no mean, and are named beside it.
+does, else `unclear`; that a run diverged is a fact without an interval. Questions
+that the write-up left open have an answer in place of a verdict, by the same kind of rule. Where a run is missing, the table says
+which. Runs that ended early are in no mean, and are named beside it.
 
 A group of one seed, as every run of the grid of ranks and rates is, is compared as if its training had the luck of the groups of
 several: the spread of their seeds is in the interval. No interval knows that many verdicts are read at once, of which one may well be
@@ -25,7 +26,7 @@ from .seeds import difference
 from .seeds import interval as interval_of
 from .shares import clustered_share, design_effect, less
 from .usage_shape import Shape, rule_of_phases
-from .verdicts import NOT, NOT_RUN, REPRODUCED, UNCLEAR, Claim, above, all_of, below, times, wider
+from .verdicts import NOT, NOT_RUN, REPRODUCED, UNCLEAR, Claim, above, all_of, below, times
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -206,7 +207,7 @@ def full_is_narrower(found: Evidence) -> Claim:
 
 def depth_is_unused(found: Evidence) -> Claim:
     """At depth 2 children are hardly ever started."""
-    used = wider(found.level("depth2", "child_usage"), clustered_share(found.clusters("depth2", lambda row: row["children"] > 0)))
+    used = found.with_children("depth2")
     ours, rule = f"{interval(used, share)} of the rollouts", f"under {RARE:.0%}"
     return Claim(depth_is_unused.__doc__, "about 0.1 % of the rollouts", ours, rule, below(used, RARE), found.names("depth2"))
 
@@ -215,12 +216,12 @@ def depth_gains_nothing(found: Evidence) -> Claim:
     """Depth 2 is no better trade-off of cost and accuracy."""
     right, cost = found.difference("depth2", "lora", "correct"), found.ratio("depth2", "lora", "total_tokens_mean")
     better = right[1] > 0 and cost[0] <= 1 or right[0] >= 0 and cost[2] < 1
-    no_better = right[2] < SAME and cost[2] >= 1 or cost[1] > 1 and right[0] <= 0
+    no_better = right[2] < SAME and cost[1] >= 1 or cost[1] > 1 and right[0] <= 0
     verdict = NOT if better else REPRODUCED if no_better else UNCLEAR
-    ours, rule = (
-        f"right answers {signed(right, share)}; all tokens {interval(cost, times)}",
-        f"not {100 * SAME:.0f} points better and not clearly cheaper, or clearly dearer and no better",
-    )
+    ours = f"right answers {signed(right, share)}; all tokens {interval(cost, times)}"
+    if not found.level("depth2", "child_usage")[0]:
+        ours += "; no child was started, so depth 2 was not put to the test"
+    rule = f"not {100 * SAME:.0f} points better and not cheaper, or dearer and no better"
     return Claim(depth_gains_nothing.__doc__, "no better", ours, rule, verdict, found.names("depth2", "lora"))
 
 

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..runs import RunDir, read_jsonl
+from ..runs import RunDir
 from ..training.watch import NO_SIGNAL, diverged
 from ..wording import interval, share
 from . import seeds
-from .frames import Run, asked, by_group, pass_names, values_of
+from .frames import Run, asked, by_group, pass_names, sampled, values_of
 from .seeds import Triple, Values
-from .shares import Cluster
+from .shares import Cluster, clustered_share
+from .verdicts import wider
 
 
 class Missing(KeyError):
@@ -88,6 +89,16 @@ class Evidence:
     def clusters(self, group: str, hit: Callable[[dict], bool]) -> list[Cluster]:
         """Held-out rollouts of a group with what `hit` tells, by question, all seeds together."""
         return clusters((asked(row), hit(row)) for run in self.runs(group) for row in run.heldout() if row["error"] is None)
+
+    def with_children(self, group: str) -> Triple:
+        """Share of held-out rollouts that started a child. Its interval has a width also where none did."""
+        return wider(self.level(group, "child_usage"), clustered_share(self.clusters(group, lambda row: row["children"] > 0)))
+
+    def sampled_with_children(self, group: str) -> tuple[int, int]:
+        """(rollouts of training that started a child, those of them that were right)."""
+        rows = [row for run in self.runs(group) for metric in run.dir.metrics for row in sampled(run.dir, metric["step"])]
+        started = [row for row in rows if row["children"]]
+        return len(started), sum(row["correct"] for row in started)
 
     def comparable(self, first: str, second: str) -> bool:
         """Whether both groups were evaluated, on questions of which all runs share some."""
@@ -187,12 +198,7 @@ def hopeless(run: Run) -> bool:
 
 def without_final(run: RunDir, rows: list[dict]) -> list[Cluster]:
     """Sampled rollouts without a final answer, by step and prompt. rows: of metrics.jsonl, of the steps that count."""
-    return clusters(
-        ((row["step"], line["example"]), line["missing"])
-        for row in rows
-        for line in read_jsonl(run / f"rollouts/step_{row['step']}.jsonl")
-        if line["error"] is None
-    )
+    return clusters(((row["step"], line["example"]), line["missing"]) for row in rows for line in sampled(run, row["step"]))
 
 
 def clusters(found: Iterable[tuple[object, bool]]) -> list[Cluster]:

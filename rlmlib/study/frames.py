@@ -29,6 +29,10 @@ from .seeds import Values, interval_over_seeds
 if TYPE_CHECKING:
     import pandas as pd
 
+COUNTED = (  # of a rollout
+    "split", "family", "task", "example", "index", "correct", "leaf_tokens", "total_tokens", "leaf_calls", "children", "missing",
+    "forced", "error", "context", "question",
+)  # fmt: skip
 MEANS = tuple(measures.RATES)  # with intervals over questions and seeds
 NAMES = {  # of groups that a reader knows by another name
     "base": "untrained",
@@ -78,8 +82,11 @@ class Run:
 
     @cached_property
     def rows(self) -> list[dict]:
-        """Rollouts of its evaluation, once it is whole."""
-        return read_jsonl(self.dir / f"{self.evaluation}/rollouts.jsonl") if self.summary else []
+        """Rollouts of its evaluation, once it is whole: what is counted of them, as the trajectories of many runs would fill the memory."""
+        whole = read_jsonl(self.dir / f"{self.evaluation}/rollouts.jsonl") if self.summary else []
+        return [
+            {**{name: row[name] for name in COUNTED}, "turns": [None] * len(row["turns"]), "behaviour": behaviour(row)} for row in whole
+        ]
 
     def heldout(self) -> list[dict]:
         return [row for row in self.rows if row["split"] == "heldout"]
@@ -166,15 +173,15 @@ def run_row(run: Run) -> dict:
         "eval_seconds": run.summary.get("seconds"),
         "greedy_pass_at_1": run.summary.get("greedy", {}).get("heldout", {}).get("pass_at_1", [None])[0],
         "seen_pass_at_1": run.summary.get("seen", {}).get("pass_at_1", [None])[0],
-        **flattened(run.summary.get("heldout", {})),
+        **flattened(measures.summarise_split(run.heldout(), params) if run.evaluated else {}),
     }
 
 
 def flattened(measured: dict) -> dict:
-    """{NAME, NAME_low, NAME_high} of {NAME: [value, low, high]}; plain numbers stay; nested parts are left out."""
+    """{NAME, NAME_low, NAME_high} of {NAME: (value, low, high)}; plain numbers stay; nested parts are left out."""
     found = {}
     for name, value in measured.items():
-        if isinstance(value, list):
+        if isinstance(value, tuple):
             found |= {name: value[0], f"{name}_low": value[1], f"{name}_high": value[2]}
         elif not isinstance(value, dict):
             found[name] = value
@@ -256,19 +263,32 @@ def load_phases(folder: Runs) -> "pd.DataFrame":
 def phases(run: RunDir) -> list[dict]:
     """A row a step: step, rollouts that the machinery did not fail, and their shares. A step without any has no row.
 
-    Rollouts files are large, so what was counted is kept beside them.
+    Rollouts files are large, so what was counted is kept beside them; a step is counted again where its file is newer.
     """
-    steps = [row["step"] for row in run.metrics]
-    kept = read_json(run / "phases.json").get("steps", [])
-    if [row["step"] for row in kept] != steps:
-        kept = [row for step in steps if (row := phase(run, step))]
-        write_json(run / "phases.json", {"steps": kept})
-    return kept
+    path = run / "phases.json"
+    counted = read_json(path).get("steps", {})
+    known = path.stat().st_mtime if counted else 0.0
+    steps = [str(row["step"]) for row in run.metrics]
+    fresh = {step: phase(run, step) for step in steps if step not in counted or changed_since(run / f"rollouts/step_{step}.jsonl", known)}
+    if fresh:
+        counted |= fresh
+        write_json(path, {"steps": counted})
+    return [{"step": int(step), **counted[step]} for step in steps if counted[step]]
 
 
-def phase(run: RunDir, step: int) -> dict:
-    rows = [row for row in read_jsonl(run / f"rollouts/step_{step}.jsonl") if row["error"] is None]
-    return {"step": step, "rollouts": len(rows), **shares(rows)} if rows else {}
+def changed_since(path: Path, when: float) -> bool:
+    return path.exists() and path.stat().st_mtime > when
+
+
+def sampled(run: RunDir, step: int | str) -> list[dict]:
+    """Rollouts of a training step that the machinery did not fail."""
+    return [row for row in read_jsonl(run / f"rollouts/step_{step}.jsonl") if row["error"] is None]
+
+
+def phase(run: RunDir, step: int | str) -> dict:
+    """Rollouts of a step and their shares; {} of none."""
+    rows = sampled(run, step)
+    return {"rollouts": len(rows), **shares(rows)} if rows else {}
 
 
 def load_evaluations(folder: Runs) -> "pd.DataFrame":
@@ -279,11 +299,10 @@ def load_evaluations(folder: Runs) -> "pd.DataFrame":
 
 
 def _evaluations(runs: list[Run]) -> Iterator[dict]:
-    columns = ("split", "family", "task", "example", "index", "correct", "leaf_tokens", "total_tokens", "leaf_calls", "children")
+    columns = [name for name in (*COUNTED, "behaviour") if name not in ("context", "question")]
     for run in runs:
         for row in run.rows:
-            told = {name: row[name] for name in (*columns, "missing", "forced", "error")}
-            yield {**identity(run), "kind": run.kind, **told, "behaviour": behaviour(row)}
+            yield {**identity(run), "kind": run.kind, **{name: row[name] for name in columns}}
 
 
 def identity(run: Run) -> dict:

@@ -2,6 +2,7 @@
 
 from ..wording import interval, share, signed
 from .evidence import Evidence
+from .shares import less
 from .verdicts import Claim, effects, times
 
 
@@ -34,13 +35,13 @@ def labels(found: Evidence) -> Claim:
 def bonus(found: Evidence) -> Claim:
     """Open: does an incentive make depth 2 be used? A bonus for a right answer whose rollout started a child."""
     groups = "depth2-bonus", "depth2-warm"
-    used, right = (found.difference(*groups, measure) for measure in ("child_usage", "correct"))
-    params = found.runs("depth2-bonus")[0].params
-    size, warmth = params.reward.child_bonus, params.sampling.temperature
+    right, level = found.difference(*groups, "correct"), found.with_children("depth2-bonus")
+    used = less(level, found.with_children("depth2-warm"))
+    params, (started, earned) = found.runs("depth2-bonus")[0].params, found.sampled_with_children("depth2-bonus")
     ours = (
-        f"temperature {warmth:g}, bonus {size:g}: children in {found.told('depth2-bonus', 'child_usage')} of the rollouts, "
-        f"{signed(used, share)}; "
-        f"right answers {signed(right, share)}"
+        f"temperature {params.sampling.temperature:g}, bonus {params.reward.child_bonus:g}: children in {interval(level, share)} of the "
+        f"rollouts, {signed(used, share)}; right answers {signed(right, share)}; in training {started} rollouts started a child, "
+        f"{earned} of them right"
     )
     answer = effects((used, 0.0, "rollouts with children"), (right, 0.0, "right answers"))
     return Claim(bonus.__doc__, "no incentive was tried", ours, "intervals without 0", answer, found.names(*groups))

@@ -80,6 +80,11 @@ class Study:
     def claims(self) -> "pd.DataFrame":
         return claims(self.read)
 
+    @cached_property
+    def charts(self) -> dict[str, Chart]:
+        """Every chart that the folder has data for, by name."""
+        return all_charts(self)
+
     @property
     def name(self) -> str:
         return read_json(self.folder / "sweep.json").get("name", self.folder.name)
@@ -95,17 +100,15 @@ def render(folder: str | Path, out: str | Path | None = None, interactive: bool 
 
 def write(study: Study, out: Path, interactive: bool = True) -> Path:
     """The same of a study whose files may have been read already."""
-    pictures = all_charts(study)
-    for chart in pictures.values():
+    for chart in study.charts.values():
         chart.save(out / "figures")
     for name in ("runs", "groups", "claims", "steps"):
         write_text(out / f"{name}.csv", getattr(study, name).to_csv(index=False))
-    write_text(out / "report.html", page.render("study.html.j2", **contents(study, pictures, interactive)))
+    write_text(out / "report.html", page.render("study.html.j2", **contents(study, interactive)))
     return out / "report.html"
 
 
 def all_charts(study: Study) -> dict[str, Chart]:
-    """Every chart that the folder has data for, by name."""
     shown = [group for group in SHOWN if group in set(study.groups.get("group", ()))]
     made = [
         cost_charts.cost_accuracy_of_groups(study.groups),
@@ -122,11 +125,11 @@ def all_charts(study: Study) -> dict[str, Chart]:
     return {chart.name: chart for chart in made if chart is not None}
 
 
-def contents(study: Study, pictures: dict[str, Chart], interactive: bool) -> dict:
+def contents(study: Study, interactive: bool) -> dict:
     """What the template shows."""
-    views = {name: page.view(chart, interactive) for name, chart in pictures.items()}
+    views = {name: page.view(chart, interactive) for name, chart in study.charts.items()}
     sections = [(heading, [views[name] for name in names if name in views]) for heading, names in SECTIONS]
-    parts = page.interactive_parts(pictures.values()) if interactive else {"plotly_js": "", "specs": ""}
+    parts = page.interactive_parts(study.charts.values()) if interactive else {"plotly_js": "", "specs": ""}
     return {
         "name": study.name,
         "headline": headline(study),
@@ -172,6 +175,8 @@ def how(study: Study) -> dict:
         "train_time": duration(trained["train_seconds"].sum()),
         "eval_time": duration(runs["eval_seconds"].fillna(0).sum()),
         "reference": reference(study),
+        "temperatures": " and ".join(f"{t:g}" for t in sorted({run.params.sampling.temperature for run in study.read if run.evaluated})),
+        "single": list(groups[groups["runs"] == 1]["label"]) if len(groups) else [],
         "base": next((run.params for run in study.read), None),
     }
 

@@ -44,7 +44,7 @@ class Gpus:
         path = self._folder / f"{name.replace('/', '_')}.lock"
         with contextlib.suppress(FileExistsError):
             self._folder.mkdir(parents=True)
-            self._folder.chmod(0o777)  # mkdir's own mode would be cut by the umask
+            self._folder.chmod(0o1777)  # for all users, none of whom may delete another's file; mkdir's own mode would be cut by the umask
         with contextlib.suppress(FileExistsError):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
             path.chmod(0o644)
