@@ -19,7 +19,7 @@ from .charts import training_dynamics
 from .errors import RlmError, RunError, one_line
 from .notebook import ROOT, shown
 from .params_file import as_yaml
-from .run_view import ENDED, WORKING, Rows, View, facts, holder, last_line, look
+from .run_view import ENDED, WORKING, Rows, View, facts, last_line, look
 from .runs import RunDir, write_text, writing
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Dashboard:
 
     def _start(self):
         if self._look().state in WORKING:
-            raise RunError(f"{shown(self.run.path)}: process {holder(self.run) or 'that was just started'} works here; wait, or stop it")
+            raise RunError(f"{shown(self.run.path)}: process {self.run.holder or 'that was just started'} works here; wait, or stop it")
         self._process = launch(self.run, self.params)
         self._note = f"started as process {self._process.pid}; what it prints goes to {shown(self.run / LOG)}"
 

@@ -5,13 +5,13 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from . import viewer
 from .charts import Chart
 from .drawing import CONFIG
 from .wording import tokens
 
 TABLE_ROWS = 200  # of a chart's numbers in the page; the CSV has all
 TEXT_HEAD, TEXT_TAIL = 3000, 1000  # characters of a long reply that are shown
-UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
 
 
 def render(template: str, **values) -> str:
@@ -20,8 +20,8 @@ def render(template: str, **values) -> str:
 
 
 def visible(text) -> str:
-    """Text for a page: control, direction and surrogate characters as escapes, a long middle left out with its length."""
-    text = UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", "" if text is None else str(text))
+    """Text for a page: characters that do not show as escapes, a long middle left out with its length."""
+    text = viewer.visible("" if text is None else str(text))
     hidden = len(text) - TEXT_HEAD - TEXT_TAIL
     if hidden <= 0:
         return text

@@ -1,7 +1,6 @@
 """What the files of a run say about it while it works: state, step, pace, time left. Whichever process trains it."""
 
 import contextlib
-import fcntl
 import os
 import time
 from dataclasses import dataclass
@@ -75,16 +74,6 @@ class Rows:
         return self.rows
 
 
-def holder(run: RunDir) -> str | None:
-    """The process that works in the directory (its number, or "unknown"); None where none does."""
-    with contextlib.suppress(OSError), open(run / ".lock") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return file.read().strip() or "unknown"
-    return None
-
-
 def look(run: RunDir, metrics: Rows, steps: int, alive: bool | None = None, now: float | None = None) -> View:
     """The run as its files say.
 
@@ -104,7 +93,7 @@ def look(run: RunDir, metrics: Rows, steps: int, alive: bool | None = None, now:
 
 def _state(run: RunDir, complete: bool, alive: bool | None, written: float, now: float) -> tuple[str, str]:
     """(state, reason). The lock is believed before the status, as it dies with its holder, and rows before an older status."""
-    if holder(run):
+    if run.holder:
         return ("stopping" if run.stop_asked else "running"), ""
     if alive:
         return "starting", ""

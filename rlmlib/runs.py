@@ -183,6 +183,16 @@ class RunDir:
             write_text(path, context)
         return name
 
+    @property
+    def holder(self) -> str | None:
+        """The process that works in the directory (its number, or "unknown"); None where none does."""
+        with contextlib.suppress(OSError), open(self / ".lock") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return file.read().strip() or "unknown"
+        return None
+
     @contextlib.contextmanager
     def lock(self, wait_s: float = LOCK_WAIT_S) -> Iterator[None]:
         """Hold the directory for this process. A lock dies with its holder, however it ends."""

@@ -176,7 +176,7 @@ ANSWERS = [
      "right answers \u221225.0 points [\u221225.0, \u221225.0]; rollouts that ask the leaf +100.0 points"),
     ("labels", {"hidden": even(0.5, 0), "shown": even(0.25, 100)}, ("fewer rollouts that ask the leaf", "more right answers"), ""),
     ("bonus", {"depth2-bonus": even(0.25, children=1), "depth2-warm": even(0.5)},
-     ("more rollouts with children", "fewer right answers"), ": children in 100.0 % [100.0, 100.0] of the rollouts"),
+     ("more rollouts with children", "fewer right answers"), ": children in 100.0 % [92.6, 100.0] of the rollouts"),
     ("bonus", {"depth2-bonus": even(0.5), "depth2-warm": even(0.5)}, ("no clear change in rollouts with children or right answers",), ""),
 ]  # fmt: skip
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_support import STEPS, add_steps, metrics_row, new_run
 
-from rlmlib.run_view import START_S, Rows, facts, holder, last_line, look, training_frame
+from rlmlib.run_view import START_S, Rows, facts, last_line, look, training_frame
 from rlmlib.runs import RunDir, rewrite_jsonl, write_json
 
 
@@ -86,8 +86,8 @@ def test_a_directory_without_any_file_of_a_run_is_not_started(tmp_path):
 def test_a_locked_directory_runs_whatever_its_status_says(run):
     run.set_status("failed", "long ago")
     with run.lock():
-        assert (state(run), holder(run)) == ("running", str(os.getpid()))
-    assert holder(run) is None
+        assert (state(run), run.holder) == ("running", str(os.getpid()))
+    assert run.holder is None
 
 
 def test_a_running_run_that_was_asked_to_stop_is_stopping(run):

@@ -183,9 +183,15 @@ def test_with_gpus_it_is_one_run_a_gpu(stages, tmp_path, at_once):
 def test_gpus_that_another_sweep_has_are_waited_for(stages, tmp_path):
     other = gpus(tmp_path, "0")
     other.take()
-    show = Show(5, lambda: other.give_back("0"))
+    reasons = []
+
+    def look():
+        reasons.extend(RunDir(path).status["reason"] for path in (tmp_path / "out").glob("a*"))
+        other.give_back("0")
+
+    show = Show(5, look)
     assert run_sweep(tmp_path / "out", "a", gpus=gpus(tmp_path, "0"), show=show)["a"].state == "done"
-    assert show.times > 5
+    assert show.times > 5 and reasons == ["waits for a GPU that another sweep holds"]
 
 
 @pytest.mark.parametrize("problem", [None, "out of memory"])

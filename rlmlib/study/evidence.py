@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..runs import RunDir
-from ..training.watch import NO_SIGNAL, diverged
+from ..training.watch import MAX_SKIPPED, NO_SIGNAL, diverged, skipped_last
 from ..wording import interval, share
 from . import seeds
 from .frames import Run, asked, by_group, pass_names, sampled, values_of
@@ -189,10 +189,8 @@ def hopeless(run: Run) -> bool:
     rows = run.dir.metrics
     if rows and NO_SIGNAL in run.dir.status.get("reason", ""):
         return True
-    if rows and rows[-1].get("skipped"):
-        from ..training.loop import MAX_SKIPPED
-
-        return len(list(itertools.takewhile(lambda row: row["skipped"], reversed(rows)))) >= MAX_SKIPPED
+    if rows and skipped_last(rows):
+        return skipped_last(rows) >= MAX_SKIPPED
     return diverged(rows, run.params.training.watch) is not None
 
 

@@ -151,6 +151,8 @@ def load_runs(folder: Runs) -> "pd.DataFrame":
 def run_row(run: Run) -> dict:
     params, metrics = run.params, run.dir.metrics
     state, reason = true_status(run.dir)
+    if not run.dir.status and run.evaluated:  # by a notebook alone, which keeps no status
+        state = "done"
     lora = params.policy.tuning == "lora"
     return {
         "run": run.name,

@@ -18,6 +18,7 @@ from .states import HEARTBEAT_S, LOST, State, state_of
 
 POLL_S = 0.5
 LOCK_WAIT_S = 1.0  # a sweep takes hours: there is no use in waiting for another one
+WAITING = "waits for a GPU that another sweep holds"
 INTERRUPTED = "interrupted; run the sweep again to go on"
 
 
@@ -86,8 +87,9 @@ def _run_all(waiting: list[Planned], runs, out: Path, at_once: int, gpus: Gpus |
         while queue or active:
             while queue and len(active) < at_once:
                 gpu = gpus.take() if gpus else None
-                if gpus and gpu is None:
-                    break  # another sweep has them all: ask again later
+                if gpus and gpu is None:  # other sweeps have them: ask again later
+                    _tell_waiting(RunDir(out / queue[0].name))
+                    break
                 active.append(Attempt(queue.pop(0), out, gpu))
                 active[-1].start()  # in the list before it starts, so that an interruption finds it
             for attempt in list(active):
@@ -101,6 +103,11 @@ def _run_all(waiting: list[Planned], runs, out: Path, at_once: int, gpus: Gpus |
             attempt.interrupt()
             _give_back(gpus, attempt)
         show(states(runs, out))
+
+
+def _tell_waiting(run: RunDir):
+    if run.status.get("reason") != WAITING:
+        run.set_status("queued", WAITING)
 
 
 def _give_back(gpus: Gpus | None, attempt: "Attempt"):

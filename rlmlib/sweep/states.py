@@ -48,9 +48,9 @@ def state_of(planned: Planned, run: RunDir) -> State:
 
 
 def true_status(run: RunDir) -> tuple[str, str]:
-    """(state, reason): what status.json says, unless whoever kept it is gone."""
+    """(state, reason): what status.json says, unless whoever kept it is gone. A demo gives no sign of life, but holds the lock."""
     status = run.status
-    if status.get("state") == "running" and time.time() - status.get("heartbeat", 0) > LOST_S:
+    if status.get("state") == "running" and time.time() - status.get("heartbeat", 0) > LOST_S and run.holder is None:
         return "lost", LOST
     return status.get("state", "queued"), status.get("reason", "")
 

@@ -3,7 +3,6 @@
 import random
 import time
 from collections.abc import Callable
-from itertools import takewhile
 
 from .. import engine as engines
 from ..config import Params
@@ -27,9 +26,7 @@ from .short_evaluation import evaluate_shortly
 from .step import make_optimizer, update
 from .take_turns import TakeTurns
 from .trainers import import_first, load_policy
-from .watch import best_checkpoint, diverged
-
-MAX_SKIPPED = 5  # steps in a row without a finite gradient
+from .watch import MAX_SKIPPED, best_checkpoint, diverged, skipped_last
 
 Source = TakeTurns | Ahead
 
@@ -132,7 +129,7 @@ def stop_where_hopeless(run: RunDir, rows: list[dict], params: Params):
     if not rows:
         return
     step = rows[-1]["step"]
-    skipped = sum(1 for _ in takewhile(lambda row: row["skipped"], reversed(rows)))
+    skipped = skipped_last(rows)
     if skipped >= MAX_SKIPPED:
         raise TrainingError(f"step {step}: no finite gradient for {skipped} steps; begin another run with a lower training.lr")
     if why := diverged(rows, params.training.watch):

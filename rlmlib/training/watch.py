@@ -1,9 +1,11 @@
 """Notices a run that diverges, from its metrics alone."""
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from ..config import Watch
 
+MAX_SKIPPED = 5  # steps in a row without a finite gradient
 NO_SIGNAL = "with a signal"  # in the reason of a run that ended as too few groups had one
 
 
@@ -30,6 +32,11 @@ def diverged(rows: Sequence[dict], watch: Watch) -> str | None:
     if watch.mismatch and mismatch is not None and mismatch > watch.mismatch:
         return f"trainer and sampler disagree by {mismatch:.2g} nats a token (watch.mismatch {watch.mismatch:g})"
     return None
+
+
+def skipped_last(rows: Sequence[dict]) -> int:
+    """Steps without a finite gradient, counted from the last one back to one that had it."""
+    return sum(1 for _ in takewhile(lambda row: row["skipped"], reversed(rows)))
 
 
 def _mean(rows: Sequence[dict], name: str) -> float | None:
